@@ -50,7 +50,7 @@ function embed(): Plugin {
 
 const API = ['about', 'approvals', 'audit', 'changes', 'consents', 'dead-letters', 'events', 'exposure', 'files', 'health',
   'lint', 'manifests', 'me', 'metrics', 'openapi.json', 'personas', 'plans', 'quarantine', 'ready', 'registry', 'servers',
-  'stats', 'tokens', 'tools', 'calls', 'chat', 'sessions', 'mcp', 'docs', 'config', 'jobs', 'tasks', 'skills', 'prompts', 'resources'];
+  'stats', 'tokens', 'tools', 'trust', 'calls', 'chat', 'sessions', 'mcp', 'docs', 'config', 'jobs', 'tasks', 'skills', 'prompts', 'resources'];
 // The gateway accepts pages of its own origin only.
 const proxy = Object.fromEntries([...API, 'console/session'].map((path) => [`^/${path}(/|\\?|$)`, {
   target: gateway, changeOrigin: true, headers: { origin: gateway },

@@ -1,9 +1,10 @@
-// An MCP server for tests of calls: it asks a question during a call, works slowly, and has a tool with an app.
+// An MCP server for tests of calls: it asks questions during calls, works slowly, and has a tool with an app.
 import { createInterface } from 'node:readline';
 
 const FORM = { type: 'object', required: ['name'], properties: { name: { type: 'string', title: 'Name of the guest' }, guests: { type: 'integer', minimum: 1 } } };
 const TOOLS = [
   { name: 'ask_guest', description: 'Asks who comes.', annotations: { readOnlyHint: true }, inputSchema: { type: 'object', properties: {} } },
+  { name: 'pay_deposit', description: 'Asks to pay on a page.', annotations: { readOnlyHint: true }, inputSchema: { type: 'object', properties: {} } },
   { name: 'work_slowly', description: 'Works for some seconds.', annotations: { readOnlyHint: true }, inputSchema: { type: 'object', properties: { seconds: { type: 'number' } } } },
 ];
 const BOARD = 'ui://inn/board';
@@ -30,6 +31,18 @@ const APP = `<h1>Guests</h1><p id="given"></p><p id="result"></p><button id="add
 </script>`;
 const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
 const text = (value) => ({ content: [{ type: 'text', text: value }] });
+const QUESTIONS = {
+  ask_guest: {
+    method: 'elicitation/create',
+    params: { message: 'Who comes <b>tonight</b>?', requestedSchema: FORM },
+    read: (answer) => (answer?.action === 'accept' ? `Welcome, ${answer.content.name}!` : `The answer was ${answer?.action ?? 'missing'}.`),
+  },
+  pay_deposit: {
+    method: 'elicitation/create',
+    params: { mode: 'url', elicitationId: 'deposit-1', url: 'https://pay.example/deposit?booking=7', message: 'Pay the deposit, please.' },
+    read: (answer) => `The deposit: ${answer?.action ?? 'missing'}.`,
+  },
+};
 const asked = new Map();
 const timers = new Map();
 let questions = 0;
@@ -42,19 +55,21 @@ createInterface({ input: process.stdin }).on('line', (line) => {
   }
   if (id === undefined) return;
   if (asked.has(id)) {
-    send({ id: asked.get(id), result: text(result?.action === 'accept' ? `Welcome, ${result.content.name}!` : `The answer was ${result?.action ?? 'missing'}.`) });
+    const { call, read } = asked.get(id);
+    send({ id: call, result: text(read(result)) });
     asked.delete(id);
-  } else if (method === 'initialize') send({ id, result: { protocolVersion: '2025-06-18', capabilities: { tools: {}, resources: {} }, serverInfo: { name: 'inn', version: '1' } } });
+  } else if (method === 'initialize') send({ id, result: { protocolVersion: '2025-11-25', capabilities: { tools: {}, resources: {} }, serverInfo: { name: 'inn', version: '1' } } });
   else if (method === 'tools/list') send({ id, result: { tools: TOOLS } });
   else if (method === 'resources/list') send({ id, result: { resources: [{ uri: BOARD, name: 'board', mimeType: 'text/html;profile=mcp-app' }] } });
   else if (method === 'resources/templates/list') send({ id, result: { resourceTemplates: [] } });
   else if (method === 'resources/read') send({ id, result: { contents: [{ uri: BOARD, mimeType: 'text/html;profile=mcp-app', text: APP }] } });
   else if (method === 'tools/call' && params.name === 'show_board') send({ id, result: text('two guests') });
   else if (method === 'tools/call' && params.name === 'add_guest') send({ id, result: text(`added ${params.arguments.name}`) });
-  else if (method === 'tools/call' && params.name === 'ask_guest') {
+  else if (method === 'tools/call' && QUESTIONS[params.name]) {
+    const { read, ...question } = QUESTIONS[params.name];
     questions += 1;
-    asked.set(`question-${questions}`, id);
-    send({ id: `question-${questions}`, method: 'elicitation/create', params: { message: 'Who comes <b>tonight</b>?', requestedSchema: FORM } });
+    asked.set(`question-${questions}`, { call: id, read });
+    send({ id: `question-${questions}`, ...question });
   } else if (method === 'tools/call') timers.set(id, setTimeout(() => send({ id, result: text('done at last') }), 1000 * (params.arguments?.seconds ?? 1)));
   else send({ id, result: {} });
 });

@@ -1,6 +1,6 @@
 // Calls that run, ask and end; apps of tools; the configuration with its origins; keys of users.
 
-import { expect, test } from './gateway';
+import { callAsClient, expect, test } from './gateway';
 
 test('a question of a server is asked where the tool was called, and answered', async ({ page, gateway }) => {
   await page.goto(`${gateway.console}tools/t/inn_ask_guest`);
@@ -28,6 +28,16 @@ test('a question to a caller without a form is answered in the inbox', async ({ 
   await expect(page.getByRole('link', { name: /inn_ask_guest/ })).toHaveCount(0);
 });
 
+test('a page that a server asks for is declined in the inbox', async ({ page, gateway }) => {
+  expect((await gateway.call('inn_pay_deposit', {})).status).toBe(202);
+  await page.goto(`${gateway.console}inbox`);
+  await page.getByRole('link', { name: /inn_pay_deposit/ }).click();
+  const question = page.getByRole('region', { name: 'Question of a server' });
+  await expect(question.getByText('pay.example', { exact: true })).toBeVisible();
+  await question.getByRole('button', { name: 'Decline' }).click();
+  await expect(page.getByText('The deposit: decline.')).toBeVisible();
+});
+
 test('a running call is listed and cancelled', async ({ page, gateway }) => {
   const sent = gateway.call('inn_work_slowly', { seconds: 50 });
   await page.goto(`${gateway.console}activity/calls`);
@@ -38,6 +48,18 @@ test('a running call is listed and cancelled', async ({ page, gateway }) => {
   await expect(running).toHaveCount(0);
   await page.getByLabel('Outcome').selectOption('cancelled');
   await expect(page.getByRole('button', { name: /inn\.work_slowly/ }).first()).toBeVisible();
+});
+
+test('a running call that waits for approval leads to the inbox', async ({ page, gateway }) => {
+  const sent = gateway.call('identity_create_record', { title: 'waits' }, 50);
+  await page.goto(`${gateway.console}activity/calls`);
+  const row = page.getByRole('region', { name: 'Running calls' }).getByRole('listitem').filter({ hasText: 'identity_create_record' });
+  await expect(row.getByText('held', { exact: true })).toBeVisible();
+  await row.getByRole('link', { name: 'Review' }).click();
+  await expect(page.getByRole('heading', { name: 'identity_create_record' })).toBeVisible();
+  await page.waitForTimeout(600);
+  await page.getByRole('button', { name: 'Approve' }).click();
+  expect((await sent).status).toBe(200);
 });
 
 test('a call of the form is cancelled', async ({ page, gateway }) => {
@@ -61,6 +83,49 @@ test('calls are filtered on the gateway, and one is opened with its stages', asy
   await expect(dialog.getByText('mcp:demo')).toBeVisible();
   await dialog.getByRole('button', { name: 'Close' }).first().click();
   await expect(page).toHaveURL(/activity\/calls\?server=demo/);
+});
+
+test('calls are found by client, name and time, and the address keeps the filter', async ({ page, gateway }) => {
+  await gateway.call('demo_echo', { text: 'over REST' });
+  await callAsClient(gateway, 'notebook', 'demo_echo', { text: 'of a client' });
+  await page.goto(`${gateway.console}activity/calls`);
+  await page.getByLabel('Tool name contains').fill('ECHO');
+  await page.getByLabel('Tool name contains').press('Enter');
+  await expect(page).toHaveURL(/q=ECHO/);
+  await page.getByRole('button', { name: 'More filters' }).click();
+  await page.getByLabel('Client').fill('notebook');
+  await page.getByLabel('Client').press('Enter');
+  await page.getByLabel('Time').selectOption('Last hour');
+  await expect(page).toHaveURL(/since=1h/);
+  await expect(page.getByText('1 call', { exact: true })).toBeVisible();
+  // The page of the address alone shows the same.
+  await page.reload();
+  await page.getByRole('button', { name: /demo\.echo/ }).click();
+  const dialog = page.getByRole('dialog');
+  await expect(dialog.getByRole('link', { name: 'notebook' })).toBeVisible();
+  await expect(dialog.getByText('of a client')).toBeVisible();
+  await dialog.getByRole('button', { name: 'Close' }).first().click();
+  await page.getByLabel('Time').selectOption('From … until');
+  await page.getByLabel('Until').fill('2001-01-01T00:00');
+  await expect(page.getByText('No call matches the filter')).toBeVisible();
+  await page.getByRole('button', { name: 'Clear the filter' }).click();
+  await expect(page).toHaveURL(/activity\/calls$/);
+  await expect(page.getByRole('button', { name: /demo\.echo/ }).first()).toBeVisible();
+});
+
+test('the overview counts the calls of today', async ({ page, gateway }) => {
+  await gateway.call('demo_hash', { text: 'counted' });
+  await page.goto(gateway.console);
+  const card = page.getByRole('region', { name: 'Calls today' });
+  const number = card.locator('.figure b').first();
+  await expect(number).toHaveText(/^[1-9]/);
+  const before = Number(await number.textContent());
+  await gateway.call('demo_hash', { text: 'counted, too' });
+  await expect(number).not.toHaveText(String(before));
+  await expect(card.getByRole('img', { name: /^Calls per hour/ })).toBeVisible();
+  await card.getByRole('link', { name: 'Show' }).click();
+  await expect(page).toHaveURL(/activity\/calls\?since=\d+/);
+  await expect(page.getByRole('button', { name: /demo\.hash/ }).first()).toBeVisible();
 });
 
 test('a setting is shown with the file and line that set it', async ({ page, gateway }) => {
@@ -109,4 +174,18 @@ test('a prompt is filled in', async ({ page, gateway }) => {
   await page.getByRole('listitem').filter({ hasText: 'weekly' }).getByRole('button', { name: 'Use' }).click();
   await page.getByRole('button', { name: 'Show the messages' }).click();
   await expect(page.getByText('Write the report of the week.')).toBeVisible();
+});
+
+test('a call leads to its row in the audit log', async ({ page, gateway }) => {
+  await gateway.call('demo_hash', { text: 'for the audit' });
+  await page.goto(`${gateway.console}activity/calls`);
+  await page.getByRole('button', { name: /demo\.hash/ }).first().click();
+  const link = page.getByRole('dialog').getByRole('link', { name: /^\d+$/ });
+  const row = await link.textContent();
+  await link.click();
+  await expect(page).toHaveURL(new RegExp(`/activity/audit/${row}$`));
+  const dialog = page.getByRole('dialog', { name: `Row ${row}` });
+  await expect(dialog.getByText('for the audit')).toBeVisible();
+  await dialog.getByRole('link', { name: 'The call' }).click();
+  await expect(page.getByRole('dialog', { name: /demo\.hash/ })).toBeVisible();
 });

@@ -92,12 +92,17 @@ test('files of a result are shown, and HTML runs in a frame without rights', asy
   // The policy of the frame stopped its request, and the browser reported that.
   expect(misdeeds.splice(0).filter((misdeed) => !misdeed.includes('/me'))).toEqual([]);
   await expect(page.locator('iframe')).toHaveAttribute('sandbox', 'allow-scripts');
-  for (const name of ['picture.svg', 'text.md', 'table.csv', 'data.json']) {
-    const row = page.getByRole('listitem').filter({ hasText: name });
-    await row.getByRole('button', { name: 'Show' }).click();
-    await expect(page.locator('.viewer').first()).toBeVisible();
-    await page.waitForTimeout(200);
-  }
+  const viewer = page.locator('.viewer').first();
+  const open = (name: string) => page.getByRole('listitem').filter({ hasText: name }).getByRole('button', { name: 'Show' }).click();
+  await open('picture.svg');
+  await expect.poll(() => viewer.locator('img').evaluate((image: HTMLImageElement) => image.naturalWidth)).toBe(90);
+  await open('text.md');
+  await expect(viewer.getByText('bold', { exact: true })).toBeVisible();
+  await expect(viewer.locator('a[href^="javascript:"]')).toHaveCount(0);
+  await open('table.csv');
+  await expect(viewer.getByRole('cell', { name: '2', exact: true })).toBeVisible();
+  await open('data.json');
+  await expect(viewer).toContainText('<script>window.__xss=1</script>');
   await page.goto(`${gateway.console}canvas`);
   await page.getByRole('link', { name: /text\.md/ }).first().click();
   await expect(page.locator('.viewer').getByText('<script>window.__xss=1</script>')).toBeVisible();

@@ -124,6 +124,30 @@ export async function startGateway(config: string | null): Promise<Gateway> {
   });
 }
 
+/** Opens a session as an MCP client of this name; the returned function sends a request and returns the answer. */
+async function openAsClient(gateway: Gateway, name: string) {
+  const headers: Record<string, string> = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+  const post = (message: object) => fetch(`${gateway.url}/mcp`, { method: 'POST', headers, body: JSON.stringify({ jsonrpc: '2.0', ...message }) });
+  const protocolVersion = '2025-06-18';
+  const opened = await post({ id: 1, method: 'initialize', params: { protocolVersion, capabilities: {}, clientInfo: { name, version: '1' } } });
+  headers['mcp-session-id'] = opened.headers.get('mcp-session-id') ?? '';
+  headers['mcp-protocol-version'] = protocolVersion;
+  await post({ method: 'notifications/initialized' });
+  return async (method: string, params?: object) => (await post({ id: 2, method, params })).text();
+}
+
+/** Lists the tools as an MCP client of this name. */
+export async function listAsClient(gateway: Gateway, name: string) {
+  const ask = await openAsClient(gateway, name);
+  expect(await ask('tools/list')).toContain('"tools"');
+}
+
+/** Calls a tool as an MCP client of this name. */
+export async function callAsClient(gateway: Gateway, name: string, tool: string, args: object) {
+  const ask = await openAsClient(gateway, name);
+  expect(await ask('tools/call', { name: tool, arguments: args })).toContain('"content"');
+}
+
 interface WorkerFixtures {
   gateway: Gateway;
 }

@@ -22,6 +22,7 @@ const base64 = (text) => Buffer.from(text).toString('base64');
 const TOOLS = [
   { name: 'show_html', description: `${HTML} Shows a page.`, inputSchema: { type: 'object', properties: { text: { type: 'string', description: HTML, title: HTML }, kind: { enum: [HTML, 'plain'] } } } },
   { name: 'return_files', description: 'Returns files of several types.', annotations: { readOnlyHint: true }, inputSchema: { type: 'object', properties: {} } },
+  { name: 'show_display', description: 'Returns two files with the display hints of its argument.', annotations: { readOnlyHint: true }, inputSchema: { type: 'object', required: ['display'], properties: { display: { type: 'object' } } } },
   { name: 'send_mail', description: 'Sends a mail to a person.', inputSchema: { type: 'object', required: ['to', 'body'], properties: { to: { type: 'string' }, body: { type: 'string' }, copies: { type: 'array', items: { type: 'string' } }, number: { type: 'integer' } } } },
   { name: 'create_note', description: 'Creates a note with a text.', inputSchema: { type: 'object', required: ['text'], properties: { text: { type: 'string' } } } },
   { name: 'hidden_text', description: 'Reads a file.\u{202E}txt', inputSchema: { type: 'object', properties: {} } },
@@ -42,6 +43,10 @@ function call({ name, arguments: given }) {
   if (name === 'send_mail') return { content: [{ type: 'text', text: JSON.stringify(given) }] };
   if (name === 'create_note') return { content: [{ type: 'text', text: `created ${given.text}` }] };
   if (name === 'show_html') return { content: [{ type: 'text', text: HTML }] };
+  if (name === 'show_display') {
+    const files = [{ name: 'numbers.txt', mime: 'text/plain', b64: base64('name,value\nfirst,17\n') }, { name: 'notes.md', mime: 'text/markdown', b64: base64('# Notes\n') }];
+    return { content: [{ type: 'text', text: 'shown' }], structuredContent: { results: { answer: 'the sum is 17' }, artifacts: files, display: given.display } };
+  }
   const artifacts = [
     { name: 'page.html', mime: 'text/html', b64: base64(PAGE), description: HTML },
     { name: 'picture.svg', mime: 'image/svg+xml', b64: base64(SVG) },

@@ -76,3 +76,29 @@ test('a task advances to done', async ({ page, gateway }) => {
   for (const action of ['Make ready', 'Start', 'Ask for review', 'Done']) await task.getByRole('button', { name: action, exact: true }).click();
   await expect(task.getByText('done', { exact: true })).toBeVisible();
 });
+
+test('a skill without steps is found by search, is marked, and opens on its own page', async ({ page, gateway }) => {
+  await addWork(gateway);
+  await page.goto(`${gateway.console}tools?q=${encodeURIComponent('minutes of a meeting')}`);
+  const hit = page.getByRole('list', { name: 'Tools' }).getByRole('link', { name: /^minutes/ });
+  await expect(hit.getByText('skill', { exact: true })).toBeVisible();
+  await hit.click();
+  await expect(page).toHaveURL(/\/jobs\/skills\/minutes$/);
+  await expect(page.getByRole('heading', { name: 'minutes' })).toBeVisible();
+  await expect(page.getByText('decided')).toBeVisible();
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('minutes of a meeting');
+  await expect(page.getByRole('option', { name: /minutes\s*Skill/ })).toBeVisible();
+});
+
+test('more tasks than one page are loaded on request', async ({ page, gateway }) => {
+  const names = Array.from({ length: 120 }, (_, index) => `zz-task-${String(index).padStart(3, '0')}`);
+  for (const name of names) expect((await gateway.api('POST', '/tasks', { name, summary: 'One of many' })).status).toBe(201);
+  await page.goto(`${gateway.console}jobs/tasks`);
+  await expect(page.getByText('zz-task-000')).toBeVisible();
+  await expect(page.getByText('zz-task-119')).toHaveCount(0);
+  await page.getByRole('button', { name: 'More tasks' }).click();
+  await expect(page.getByText('zz-task-119')).toBeVisible();
+  await expect(page.getByRole('button', { name: 'More tasks' })).toHaveCount(0);
+  for (const name of names) await gateway.api('DELETE', `/tasks/${name}`);
+});

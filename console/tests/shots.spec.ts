@@ -1,17 +1,20 @@
 // Pictures of every page, for people to look at:  npm run shots   (written to shots/)
 
-import { SERVERS, expect, startGateway, test, type Gateway } from './gateway';
-import type { Page } from '@playwright/test';
+import { resolve } from 'node:path';
+import { SERVERS, callAsClient, expect, listAsClient, startGateway, test, type Gateway } from './gateway';
+import type { Browser, Page } from '@playwright/test';
 import { type Reply, startModel } from './model';
 import { addWork } from './work';
 
 const PAGES: Record<string, string> = {
   overview: '', inbox: 'inbox', tools: 'tools?q=file', tool: 'tools/t/demo_hash', servers: 'servers', server: 'servers/hostile', down: 'servers/tracker',
-  changes: 'servers/hostile/changes', calls: 'activity', events: 'activity/events', audit: 'activity/audit', 'dead-letters': 'activity/dead', canvas: 'canvas', cost: 'cost', settings: 'settings',
+  changes: 'servers/hostile/changes', calls: 'activity', 'calls-filtered': 'activity/calls?since=24h&client=notebook', 'calls-between': 'activity/calls?since=1', events: 'activity/events', audit: 'activity/audit', 'dead-letters': 'activity/dead', canvas: 'canvas', cost: 'cost', settings: 'settings',
   jobs: 'jobs', job: 'jobs/jobs/nightly-hash', skill: 'jobs/skills/fingerprint', tasks: 'jobs/tasks', skills: 'jobs/skills', prompts: 'jobs/prompts', keys: 'settings/keys',
   tokens: 'settings/tokens', consents: 'settings/approvals', 'see-as': 'settings/personas', configuration: 'settings/configuration',
 };
-const VIEWS = [[1280, 'light'], [1280, 'dark'], [390, 'light'], [390, 'dark']] as const;
+const ALL_VIEWS = [[1280, 'light'], [1280, 'dark'], [390, 'light'], [390, 'dark']] as const;
+/** `SCHEME=light` makes the pictures of one colour scheme only. */
+const VIEWS = ALL_VIEWS.filter(([, scheme]) => !process.env.SCHEME || process.env.SCHEME === scheme);
 
 async function shoot(page: Page, name: string) {
   await page.waitForTimeout(700);
@@ -24,6 +27,7 @@ async function fill(gateway: Gateway) {
   await gateway.call('files_make_report', { title: 'Third quarter' });
   await gateway.call('hostile_return_files', {});
   await gateway.call('hostile_crash', {});
+  await callAsClient(gateway, 'notebook', 'demo_echo', { text: 'of a client' });
   await gateway.call('hostile_send_mail', { to: 'bo@example.org', body: 'The report is ready.', copies: ['ann@example.org'] });
   await gateway.call('identity_create_record', { title: 'Visit' });
   await gateway.call('inn_ask_guest', {});
@@ -71,21 +75,35 @@ test('every page with data @shots', async ({ browser, gateway }) => {
 const guideServers = () =>
   SERVERS.split(/\n(?=\[)/).filter((section) => !/^\[servers\.(hostile|keyed)\]/.test(section)).join('\n').replace('[servers.inn]', '[servers.booking]');
 
+/** A call that a person approved after some seconds; returns its id. */
+async function callApproved(gateway: Gateway): Promise<string> {
+  const sent = gateway.call('identity_create_record', { title: 'Visit of the board' }, 60);
+  const held = async () => ((await gateway.api('GET', '/approvals?state=pending')).body as unknown as { approvals: { id: string }[] }).approvals[0]?.id;
+  await expect.poll(held).toBeTruthy();
+  await new Promise((done) => setTimeout(done, 4000));
+  await gateway.api('POST', `/approvals/${await held()}/approve`, {});
+  return String((await sent).body['call']);
+}
+
 test('pictures of the guide @shots', async ({ browser }) => {
   // They contain times, so they are only made on request: GUIDE=1 npm run shots
   test.skip(!process.env.GUIDE);
-  const gateway = (await startGateway(guideServers())) as Gateway & { remove(): Promise<void> };
+  test.setTimeout(240_000);
+  const gateway = (await startGateway(`${guideServers()}\n[exposure]\nmode = "search"\n`)) as Gateway & { remove(): Promise<void> };
   await expect.poll(async () => JSON.stringify((await gateway.api('GET', '/servers')).body)).toMatch(/"booking","state":"connected"/);
   for (const text of ['hello', 'world']) await gateway.call('demo_hash', { text });
   await gateway.call('files_make_report', { title: 'Third quarter' });
   await gateway.call('demo_flaky', {});
+  await callAsClient(gateway, 'cursor', 'demo_hash', { text: 'hello from a client' });
+  const approved = await callApproved(gateway);
   await gateway.call('identity_create_record', { title: 'Visit of the auditors' });
   await addWork(gateway);
+  await listAsClient(gateway, 'cursor');
   await gateway.api('POST', '/jobs/nightly-hash/transition', { target_status: 'scheduled' });
   await gateway.api('POST', '/jobs/nightly-hash/run', {});
   const context = await browser.newContext({ viewport: { width: 1280, height: 820 }, colorScheme: 'light' });
   const page = await context.newPage();
-  const pictures = { overview: '', inbox: 'inbox', job: 'jobs/jobs/nightly-hash' };
+  const pictures = { overview: '', inbox: 'inbox', call: `activity/calls/${approved}`, job: 'jobs/jobs/nightly-hash', tools: 'tools/t/demo_hash', servers: 'servers', activity: 'activity', cost: 'cost', settings: 'settings/personas' };
   for (const [name, path] of Object.entries(pictures)) {
     await page.goto(gateway.console + path);
     if (name === 'inbox') await page.getByLabel(/^title/).fill('Visit of the auditors on Friday');
@@ -99,9 +117,29 @@ test('pictures of the guide @shots', async ({ browser }) => {
   await expect(page.getByRole('link', { name: 'Review' }).first()).toBeVisible();
   await page.waitForTimeout(700);
   await page.screenshot({ path: '../docs/guide/images/console-skill-run.png' });
+  const files = (await gateway.api('GET', '/files')).body as unknown as { files: { id: string; name: string }[] };
+  const report = files.files.find((file) => file.name.endsWith('.html'));
+  await page.goto(`${gateway.console}canvas/${report?.id ?? ''}`);
+  await expect(page.frameLocator('iframe').getByText('Third quarter').first()).toBeVisible({ timeout: 30_000 });
+  await page.waitForTimeout(700);
+  await page.screenshot({ path: '../docs/guide/images/console-canvas.png' });
   await context.close();
+  await shootPhone(browser, gateway);
   await gateway.remove();
 });
+
+/** One picture of each main page at the width of a phone. */
+async function shootPhone(browser: Browser, gateway: Gateway) {
+  const context = await browser.newContext({ viewport: { width: 390, height: 844 }, colorScheme: 'light' });
+  const page = await context.newPage();
+  for (const [name, path] of Object.entries({ overview: '', inbox: 'inbox', tools: 'tools', servers: 'servers', activity: 'activity', canvas: 'canvas', jobs: 'jobs', cost: 'cost', settings: 'settings' })) {
+    await page.goto(gateway.console + path);
+    await page.waitForTimeout(700);
+    await expect(page.locator('[aria-busy="true"]')).toHaveCount(0);
+    await page.screenshot({ path: `../docs/guide/images/console-${name}-390.png` });
+  }
+  await context.close();
+}
 
 test('the chat @shots', async ({ browser }) => {
   test.setTimeout(180_000);
@@ -130,7 +168,35 @@ test('the chat @shots', async ({ browser }) => {
     await say('Make a record of it, too.');
     await expect(page.getByRole('button', { name: 'Reject…' })).toBeVisible();
     await shoot(page, `chat-${width}-${colorScheme}`);
-    if (process.env.GUIDE && width === 1280 && colorScheme === 'light') await page.screenshot({ path: '../docs/guide/images/console-chat.png' });
+    if (process.env.GUIDE && colorScheme === 'light') await page.screenshot({ path: `../docs/guide/images/console-chat${width === 1280 ? '' : '-390'}.png` });
+    await context.close();
+  }
+  await gateway.remove();
+  model.stop();
+});
+
+test('questions of servers @shots', async ({ browser }) => {
+  test.setTimeout(180_000);
+  const model = await startModel(VIEWS.map((): Reply => 'Welcome! The room is ready, and the fire is lit.'));
+  const config = `[servers.asker]\ncommand = ["${process.execPath}", "${resolve('tests/questions-server.mjs')}"]\n[llm]\nbase_url = "${model.url}"\nmodel = "small-1"\n`;
+  const gateway = (await startGateway(config)) as Gateway & { remove(): Promise<void> };
+  await expect.poll(async () => JSON.stringify((await gateway.api('GET', '/servers')).body), { timeout: 30_000 }).toMatch(/"asker","state":"connected"/);
+  for (const [width, colorScheme] of VIEWS) {
+    const context = await browser.newContext({ viewport: { width, height: width > 500 ? 800 : 844 }, colorScheme });
+    const page = await context.newPage();
+    for (const [name, tool] of [['question-page', 'asker_open_page'], ['question-sampling', 'asker_ask_model']] as const) {
+      await page.goto(`${gateway.console}tools/t/${tool}`);
+      await page.getByRole('button', { name: 'Call', exact: true }).click();
+      const question = page.getByRole('region', { name: 'Question of a server' });
+      await expect(question).toBeVisible();
+      if (tool === 'asker_ask_model') {
+        await question.getByRole('button', { name: 'Draft with the model' }).click();
+        await expect(question.getByLabel('Answer')).not.toHaveValue('');
+      }
+      await shoot(page, `${name}-${width}-${colorScheme}`);
+      await question.getByRole('button', { name: 'Decline' }).click();
+      await expect(question).toHaveCount(0);
+    }
     await context.close();
   }
   await gateway.remove();

@@ -28,6 +28,15 @@ plan:
 Make a record of the visit.
 `;
 
+/** A skill without steps is not a tool. */
+const INSTRUCTIONS = `---
+name: minutes
+description: Writes the minutes of a meeting.
+---
+
+Write who came, what was **decided**, and who does what.
+`;
+
 const JOB = {
   name: 'nightly-hash',
   summary: 'Hashes a word every night',
@@ -40,7 +49,7 @@ const JOB = {
 };
 
 export async function addWork(gateway: Gateway) {
-  for (const [name, text] of [['fingerprint', SKILL], ['visit-record', HELD_SKILL]] as const) {
+  for (const [name, text] of [['fingerprint', SKILL], ['visit-record', HELD_SKILL], ['minutes', INSTRUCTIONS]] as const) {
     const folder = join(gateway.home, '.config', 'toolbooth', 'skills', name);
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, 'SKILL.md'), text);

@@ -60,10 +60,30 @@ export const useApproval = (id: string) =>
     // An approved call runs at once or later; its end is not an event of its own.
     refetchInterval: ({ state }) => (state.data?.state === 'approved' ? 700 : false),
   });
+/** A page that a server asks the person to open. */
+export interface QuestionPage {
+  url: string;
+  host: string;
+  is_complete: boolean;
+}
+/** A server's request to a language model, which a person answers. */
+export interface SamplingRequest {
+  messages: { role: string; text: string; other?: string[] }[];
+  system_prompt?: string;
+  model_hints?: string[];
+  priorities?: Record<string, number>;
+  max_tokens?: number;
+  temperature?: number;
+  can_draft: boolean;
+}
 export interface ServerQuestion {
   server?: string;
+  /** Absent from gateways of earlier versions, which only ask with forms. */
+  mode?: 'form' | 'url' | 'sampling';
   message: string;
-  schema: unknown;
+  schema?: unknown;
+  page?: QuestionPage;
+  sampling?: SamplingRequest;
 }
 /** A call that has not ended. */
 export interface RunningCall {
@@ -73,7 +93,10 @@ export interface RunningCall {
   user: string;
   tool: string;
   at_ms: number;
-  state: 'running' | 'asks';
+  /** `held`: it waits for approval. */
+  state: 'running' | 'asks' | 'held';
+  /** The held call, if it waits for approval. */
+  held?: string;
   question?: ServerQuestion;
 }
 export const useRunning = () =>
@@ -203,13 +226,13 @@ const OUTDATED: [prefix: string, keys: string[]][] = [
   ['tool.call', ['running']],
   ['tool.result', ['ready', 'audit', 'files', 'events', 'running']],
   ['tool.changed', ['tools', 'changes', 'diff', 'quarantine']],
-  ['call.', ['approvals', 'plans', 'audit', 'events']],
+  ['call.', ['approvals', 'plans', 'audit', 'events', 'running']],
   ['plan.', ['plans', 'approvals', 'audit', 'events']],
   ['dead_letter.', ['dead-letters', 'events']],
   ['job.', ['jobs', 'tasks', 'approvals', 'events']],
   ['task.', ['tasks', 'jobs']],
   ['skill.', ['skills', 'prompts', 'events']],
-  ['config.', ['ready', 'servers', 'config']],
+  ['config.', ['ready', 'servers', 'config', 'trust']],
   ['request.refused', ['audit', 'events']],
 ];
 /** Calls may end thousands of times a second; questions to a person must appear at once. */

@@ -424,6 +424,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/calls/{id}/draft": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Has the gateway's model draft an answer to the sampling request of a call's server.
+         * @description The draft is not sent to the server: `POST /calls/{id}/answer` sends it, changed or not. It counts against
+         *     `llm.tokens_per_day`, and `llm.requests_per_call` limits the drafts of a call.
+         */
+        post: operations["calls_draft"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/calls": {
         parameters: {
             query?: never;
@@ -453,7 +474,8 @@ export interface paths {
         };
         /**
          * Lists calls that have not ended: the caller's own, or those of all users for an administrator.
-         * @description A call over REST whose server asks a question is listed with the question.
+         * @description A call over REST whose server asks a question is listed with the question, and a call that waits for approval with its
+         *     held call.
          */
         get: operations["calls_running"];
         put?: never;
@@ -494,6 +516,7 @@ export interface paths {
          * Cancels a call: the caller's own, or one of any user for an administrator.
          * @description The request that made the call is answered with `call.cancelled`, also if an MCP client made it. If the call waits for
          *     approval, its held call is withdrawn: it counts as rejected by the caller of this operation, and cannot run any more.
+         *     That also works after the request was answered with 202, with the id of the call or of its held call.
          */
         post: operations["calls_cancel"];
         delete?: never;
@@ -747,6 +770,27 @@ export interface paths {
         };
         /** Shows how many tokens your tools use in a model's context. */
         get: operations["stats_stats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/stats/series": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Counts calls by hour or day: the caller's own, or those of all users for an administrator.
+         * @description Calls are counted in the audit log by the time at which they ended, so `audit.calls` and the retention of the log
+         *     apply.
+         */
+        get: operations["stats_series"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1670,6 +1714,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/trust": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the servers and settings of project files that wait for trust. Administrators only, in `local` mode. */
+        get: operations["trust_waiting"];
+        put?: never;
+        /**
+         * Trusts entries of project files in the version that was shown, and reloads the configuration. Only for the owner of a
+         *     gateway in `local` mode: over the control socket, or from the console in a browser that `toolbooth console` opened.
+         * @description All entries are trusted or none: if one of them has changed since it was shown, the request is refused. If the
+         *     reload fails, the answer is its error; the entries stay trusted.
+         */
+        post: operations["trust_trust"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -2134,6 +2201,12 @@ export interface components {
             arguments?: Record<string, never> | null;
             /** @description The persona for the call, if the headers name none. */
             persona?: string | null;
+            /**
+             * @description Whether a person waits for the result and answers sampling requests of the server: with `POST /calls/{id}/answer`,
+             *     after a draft of the gateway's model with `POST /calls/{id}/draft` if they want one. Otherwise, and if `llm` is not
+             *     configured, such requests are refused. Those of servers in `llm.allow` are answered by the model.
+             */
+            sampling?: boolean;
             /** @description The session that the call belongs to. */
             session?: string | null;
             /**
@@ -2165,12 +2238,23 @@ export interface components {
         };
         /** @description A call that has not run yet. */
         HeldView: {
+            /** @description The id of the call; `GET /calls/{id}` shows its record, and `POST /calls/{id}/cancel` withdraws it. */
+            call: string;
             /** @description The id of the held call. */
             held: string;
             /** @description Why it is held: `approval` or `plan`. */
             kind: string;
             /** @description What to do next. */
             message: string;
+        };
+        /** @description A page that a server asks the caller to open. */
+        QuestionPageView: {
+            /** @description The host of the address, with its port if it is not the usual one. International names are in ASCII. */
+            host: string;
+            /** @description Whether the server reported that the person has finished there. Only older servers report it. */
+            is_complete: boolean;
+            /** @description The address: `https`, or `http` on this machine. Show it and its host, and open it only after a click. */
+            url: string;
         };
         /** @description A call whose server asks the caller a question. */
         QuestionView: {
@@ -2182,12 +2266,47 @@ export interface components {
             message: string;
             question: components["schemas"]["ServerQuestionView"];
         };
+        /** @description A message of a sampling request. */
+        SamplingMessageView: {
+            /** @description Kinds of content that are not shown, such as `image`. */
+            other?: string[];
+            /** @description `user` or `assistant`. */
+            role: string;
+            /** @description The text, with hidden characters escaped. */
+            text: string;
+        };
+        /** @description A server's request to a language model, which a person answers. */
+        SamplingRequestView: {
+            /** @description Whether the gateway's model can draft an answer: `POST /calls/{id}/draft`. */
+            can_draft: boolean;
+            /**
+             * Format: u-int64
+             * @description The longest answer that the server wants, in tokens.
+             */
+            max_tokens?: number | null;
+            /** @description The conversation that the server wants to have continued. */
+            messages: components["schemas"]["SamplingMessageView"][];
+            /** @description Names of models that the server prefers, the best first. */
+            model_hints?: string[];
+            /** @description The server's priorities for the choice of a model, from 0 to 1, such as `speed`. */
+            priorities?: Record<string, never> | null;
+            system_prompt?: string | null;
+            /** Format: double */
+            temperature?: number | null;
+        };
         /** @description The question of a server. */
         ServerQuestionView: {
             /** @description The question, as the server wrote it. */
             message: string;
-            /** @description The JSON Schema of the answer's `content`. */
-            schema: Record<string, never>;
+            /**
+             * @description `form`: data is asked for, see `schema`. `url`: a page is to be opened, see `page`. `sampling`: a language model, or a
+             *     person in its place, is to answer, see `sampling`.
+             */
+            mode: string;
+            page?: components["schemas"]["QuestionPageView"] | null;
+            sampling?: components["schemas"]["SamplingRequestView"] | null;
+            /** @description The JSON Schema of the answer's `content`, if the mode is `form`. */
+            schema?: Record<string, never> | null;
             /** @description The server that asks. */
             server?: string | null;
         };
@@ -2254,7 +2373,7 @@ export interface components {
         /** @description The answer to a question. */
         AnswerBody: {
             action: components["schemas"]["QuestionAction"];
-            /** @description The fields of the form, if it is accepted. */
+            /** @description The fields of the form, if it is accepted; `{"text": "…"}` for a sampling request; nothing for a page. */
             content?: Record<string, never> | null;
         };
         /**
@@ -2262,6 +2381,13 @@ export interface components {
          * @enum {string}
          */
         QuestionAction: "accept" | "decline" | "cancel";
+        /** @description A draft of the gateway's model. */
+        SamplingDraftView: {
+            /** @description The model that wrote it. */
+            model: string;
+            /** @description The text. It was not sent to the server. */
+            text: string;
+        };
         /** @description One attempt to serve a call. */
         CallAttemptView: {
             /** @description The code of the failure. */
@@ -2297,6 +2423,8 @@ export interface components {
              * @description The number of the audit row.
              */
             audit_seq: number;
+            /** @description The name that the client gave itself. Absent for calls over REST. */
+            client?: string | null;
             /** @description The code of the failure. */
             code?: string | null;
             /** @description The dead letter: `GET /dead-letters/{id}`. */
@@ -2307,22 +2435,34 @@ export interface components {
             duration_ms: number;
             /** @description The held call: `GET /approvals/{id}`. */
             held?: string | null;
+            /** @description The present state of the held call, if the outcome is `held`. */
+            held_state?: string | null;
             /** @description The id of the call. */
             id: string;
+            /** @description The name that clients use for the tool; absent if the tool is gone. */
+            name?: string | null;
             /** @description `done`, `tool_error`, `failed`, `timeout`, `cancelled`, `held` or `unknown`. */
             outcome: string;
             persona?: string | null;
             /** @description The provider that served the call, if the tool has providers. */
             provider?: string | null;
+            /** @description The failed call that this one replays. */
+            replay_of?: string | null;
+            /** @description Who requested the replay; absent for an automatic one. */
+            replayed_by?: string | null;
             /**
              * Format: u-int64
              * @description The size of the result. The result itself is not stored.
              */
             result_bytes?: number | null;
+            /** @description The present state of the run, if the call ran a skill whose steps waited for a person. */
+            run_state?: string | null;
             server?: string | null;
             session?: string | null;
             /** @description The server's own name of the tool, or the requested name of an unknown one. */
             tool?: string | null;
+            /** @description The id of the call's trace, if calls are traced (`telemetry.otlp_url`). */
+            trace?: string | null;
             user: string;
             /**
              * Format: u-int64
@@ -2348,10 +2488,12 @@ export interface components {
             at_ms: number;
             /** @description The MCP client that made it; absent for a call over REST. */
             client?: string | null;
+            /** @description The held call, if it waits for approval: `GET /approvals/{id}`. */
+            held?: string | null;
             /** @description The id of the call. */
             id: string;
             question?: components["schemas"]["ServerQuestionView"] | null;
-            /** @description `running`, or `asks` if its server waits for an answer of the caller. */
+            /** @description `running`, `asks` if its server waits for an answer of the caller, or `held` if it waits for approval. */
             state: string;
             /** @description The name of the tool, as the caller wrote it. */
             tool: string;
@@ -2364,9 +2506,14 @@ export interface components {
         };
         /** @description A cancelled call. */
         CancelledView: {
-            /** @description The id of the call. */
+            /** @description The id that the request named. */
             call: string;
-            /** @description Always `cancelling`: the gateway asks the server to stop, but the server may already have done its work. */
+            /** @description The held call that was withdrawn, if the call waited for approval. */
+            held?: string | null;
+            /**
+             * @description `cancelling`: the gateway asks the server to stop, but the server may already have done its work. `cancelled`: the
+             *     call waited for approval and was not run.
+             */
             state: string;
         };
         /** @description The models of the chat. */
@@ -2466,11 +2613,15 @@ export interface components {
         };
         /** @description The upcoming times of a job. */
         JobScheduleView: {
+            /** @description The time at which the scheduled job is due next, in that zone. */
+            next_run_local?: string | null;
             paused: boolean;
             /** @description The time zone of the recurrence. */
             timezone?: string | null;
             /** @description The next times, whether the job is scheduled or not. */
             upcoming: number[];
+            /** @description The same times in the time zone of the recurrence, such as `2026-07-28 09:30 +02:00`. */
+            upcoming_local: string[];
         };
         /** @description A job. Times are in milliseconds since 1970. */
         JobView: {
@@ -2628,7 +2779,7 @@ export interface components {
             /** Format: int64 */
             ended_at?: number | null;
             error?: components["schemas"]["RunErrorView"] | null;
-            /** @description Why it was escalated. */
+            /** @description Why it was escalated; `failed:NAME` and `held:NAME` are by the policy of a task. */
             escalations: string[];
             id: string;
             job: string;
@@ -2653,6 +2804,8 @@ export interface components {
             capability_tags: string[];
             /** @description Its category. */
             category?: string | null;
+            /** @description How several models work on it together, as its manifest says; for programs that do so. */
+            collaboration?: Record<string, never> | null;
             /** @description What it does and when to use it. */
             description?: string | null;
             /** @description The URIs of its files, which MCP clients can read. */
@@ -2701,6 +2854,8 @@ export interface components {
             description?: string | null;
             /** @description Not in lists. */
             escalation_policy?: Record<string, never> | null;
+            /** @description Why it was escalated: `overdue`. */
+            escalations: string[];
             extends?: string | null;
             /** @description Its id; the name of a manifest task. */
             id: string;
@@ -2955,6 +3110,72 @@ export interface components {
              */
             summary: number;
         };
+        /** @description Numbers of calls. */
+        CallNumbers: {
+            /**
+             * Format: u-int64
+             * @description Calls that have ended, with any outcome.
+             */
+            calls: number;
+            /**
+             * Format: u-int64
+             * @description Those that were cancelled.
+             */
+            cancelled: number;
+            /**
+             * Format: u-int64
+             * @description Those that failed: the outcomes `tool_error`, `failed`, `timeout` and `unknown`.
+             */
+            failed: number;
+            /**
+             * Format: u-int64
+             * @description Requests that were held for an approval. They are not in `calls`; the approved call is.
+             */
+            held: number;
+        };
+        /**
+         * @description The calls that the audit log records (`audit.calls`); other calls are not counted.
+         * @enum {string}
+         */
+        RecordedCalls: "all" | "writes" | "none";
+        /** @description The calls that ended in one step. */
+        SeriesPoint: components["schemas"]["CallNumbers"] & {
+            /**
+             * Format: int64
+             * @description The beginning of the step, in milliseconds since 1970.
+             */
+            at_ms: number;
+        };
+        /**
+         * @description The length of a step.
+         * @enum {string}
+         */
+        SeriesStep: "hour" | "day";
+        /** @description Numbers of calls over time. */
+        SeriesView: {
+            /**
+             * Format: int64
+             * @description Calls before this time may be missing, because there were too many to count. Otherwise it is `from_ms`.
+             */
+            complete_from_ms: number;
+            /**
+             * Format: int64
+             * @description The beginning of the first step.
+             */
+            from_ms: number;
+            /** @description The steps in order, including those without calls. */
+            points: components["schemas"]["SeriesPoint"][];
+            /** @description Which calls are recorded now. */
+            recorded: components["schemas"]["RecordedCalls"];
+            step: components["schemas"]["SeriesStep"];
+            /** @description The sum of all steps. */
+            total: components["schemas"]["CallNumbers"];
+            /**
+             * Format: int64
+             * @description The end of the last step.
+             */
+            until_ms: number;
+        };
         /** @description A page of held calls. */
         ApprovalPage: {
             approvals: components["schemas"]["ApprovalView"][];
@@ -2989,6 +3210,7 @@ export interface components {
             /** @description The question to the person who decides. */
             question: string;
             remember?: string | null;
+            run?: components["schemas"]["HeldRunView"] | null;
             server: string;
             session?: string | null;
             side_effect?: string | null;
@@ -2999,6 +3221,16 @@ export interface components {
             waiting_for?: string | null;
             /** @description Whether you may decide on it. */
             yours: boolean;
+        };
+        /** @description The step of a run that a held call is. */
+        HeldRunView: {
+            /** @description The id of the run. */
+            id: string;
+            /** @description `job` or `skill`; absent while a caller waits for the run of a skill. */
+            kind?: string | null;
+            /** @description The name of the job or skill. */
+            name?: string | null;
+            step: string;
         };
         /** @description How a held call ended. */
         OutcomeView: {
@@ -3200,6 +3432,11 @@ export interface components {
         };
         /** @description The body of a transition. */
         JobTransitionBody: {
+            /**
+             * Format: int64
+             * @description The `updated_at` of the version that the change is based on; without it, the change is always made.
+             */
+            expected_updated_at?: number | null;
             /** @description `scheduled`, `running`, `succeeded`, `failed` or `cancelled`. */
             target_status: string;
         };
@@ -3301,6 +3538,11 @@ export interface components {
         };
         /** @description The body of a task's transition. */
         TaskTransitionBody: {
+            /**
+             * Format: int64
+             * @description The `updated_at` of the version that the change is based on; without it, the change is always made.
+             */
+            expected_updated_at?: number | null;
             /** @description `ready`, `in_progress`, `review`, `done` or `cancelled`. */
             target_status: string;
         };
@@ -3583,6 +3825,54 @@ export interface components {
              * @description The revision of the catalog.
              */
             revision: number;
+        };
+        /** @description A field that differs from the trusted version. */
+        FieldChange: {
+            /** @description The current value; absent if the field was removed. */
+            after?: string | null;
+            /** @description The trusted value; absent if the field is new. */
+            before?: string | null;
+            /** @description The field. */
+            field: string;
+        };
+        /** @description The entries that wait for trust. */
+        WaitingEntries: {
+            entries: components["schemas"]["WaitingEntry"][];
+        };
+        /** @description A server or the settings of a project file that wait for trust. */
+        WaitingEntry: {
+            /** @description The differences from the trusted version; absent if no version was trusted. */
+            changes?: components["schemas"]["FieldChange"][] | null;
+            /** @description The digest of its current version, which trust is bound to. */
+            digest: string;
+            /** @description What would run or apply: the whole command, its arguments, URL, variables and headers. Secrets are masked. */
+            fields: {
+                [key: string]: string;
+            };
+            /** @description The file that contains it. */
+            file: string;
+            /** @description The name of the server; absent for the settings of the file. */
+            server?: string | null;
+        };
+        /** @description An entry to trust, as the list of waiting entries shows it. */
+        TrustRequest: {
+            /** @description The digest that was shown. */
+            digest: string;
+            /** @description The file that contains it. */
+            file: string;
+            /** @description The name of the server; absent for the settings of the file. */
+            server?: string | null;
+        };
+        /** @description The entries to trust. */
+        TrustRequests: {
+            entries: components["schemas"]["TrustRequest"][];
+        };
+        /** @description The result of trusting entries. */
+        TrustedEntries: {
+            /** @description The changes of the reload that followed. */
+            reloaded: Record<string, never>;
+            /** @description The number of entries that are trusted now. */
+            trusted: number;
         };
         /** @description A problem document (RFC 9457): what went wrong, who can fix it, and what to do next. */
         Problem: {
@@ -5801,6 +6091,101 @@ export interface operations {
             };
         };
     };
+    calls_draft: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the call. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The draft. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SamplingDraftView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `call.no-question`: the call does not wait for the answer to a sampling request. `llm.not-configured`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `sampling.over-budget`, `sampling.too-often` or `llm.too-many-turns`. `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The language model failed, or it cannot answer the request. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     calls_list: {
         parameters: {
             query?: {
@@ -5812,6 +6197,16 @@ export interface operations {
                 tool?: string;
                 /** @description Only calls with this outcome. */
                 outcome?: "done" | "tool_error" | "failed" | "timeout" | "cancelled" | "held" | "unknown";
+                /** @description Only calls of this client: its `clientInfo.name`. Calls over REST have no client. */
+                client?: string;
+                /** @description Only calls in this session. */
+                session?: string;
+                /** @description Only calls that ended at this time or later, in milliseconds since 1970. */
+                since?: number;
+                /** @description Only calls that ended before this time, in milliseconds since 1970. */
+                until?: number;
+                /** @description Only calls of tools whose server and name, joined by `_`, contain this text. */
+                q?: string;
                 /** @description Only calls before this one: the `next_before` of the previous page. */
                 before?: number;
                 /** @description Maximum number of calls. Values out of range are clamped. */
@@ -6053,14 +6448,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the call. */
+                /** @description The id of the call, or of its held call. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The call is being cancelled. */
+            /** @description The call is being cancelled, or was cancelled before it ran. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6098,6 +6493,15 @@ export interface operations {
             };
             /** @description `call.unknown`: there is no such call, or it has ended. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `call.already-decided`: its held call was decided already, and may run. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7588,6 +7992,89 @@ export interface operations {
             };
             /** @description `stats.unknown-client`: you have no client of that name. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stats_series: {
+        parameters: {
+            query?: {
+                /** @description The length of a step; an hour if absent. */
+                step?: "hour" | "day";
+                /** @description Number of steps; the last one has not ended yet. Values out of range are clamped (1 to 24 hours or 30 days). */
+                count?: number;
+                /** @description The difference of your time zone to UTC in minutes, such as 120 or -300: steps begin with its hours and days. */
+                utc_offset?: number;
+                /** @description Only calls of this user. Others than administrators see only their own calls. */
+                user?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The numbers of each step. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SeriesView"];
+                };
+            };
+            /** @description `request.bad-query`. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9813,7 +10300,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `job.bad-transition`, `job.no-schedule` or `job.not-ready`. */
+            /** @description `job.bad-transition`, `job.no-schedule`, `job.not-ready`, or `job.changed`: it was changed after `expected_updated_at`. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -11508,7 +11995,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `task.bad-transition` or `task.dependency-open`. */
+            /** @description `task.bad-transition`, `task.dependency-open`, or `job.changed`: it was changed after `expected_updated_at`. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -14020,6 +14507,194 @@ export interface operations {
             };
             /** @description `auth.admin-only`. `persona.unknown`: the persona does not exist or the caller may not use it. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    trust_waiting: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The waiting entries. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WaitingEntries"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.admin-only` or `trust.local-only`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    trust_trust: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TrustRequests"];
+            };
+        };
+        responses: {
+            /** @description The entries are trusted. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TrustedEntries"];
+                };
+            };
+            /** @description `request.bad-body`, or the configuration is not valid. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.admin-only`, `trust.local-only` or `trust.owner-only`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body came too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `trust.changed`: an entry is not the one that was shown. Nothing was trusted. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -3,6 +3,7 @@
 import { ApiError } from '../api/client';
 import type { Json, JsonObject } from '../lib/json';
 import type { CallOutcome } from '../pages/question';
+import { resultHints } from '../ui/display';
 
 export interface RequestedCall {
   id: string;
@@ -51,6 +52,8 @@ export interface ShownFile {
   mime: string;
   size_bytes: number;
   version: number;
+  /** The viewer that the result asks for. */
+  hint?: string;
 }
 
 const MAX_ITEMS = 200;
@@ -97,10 +100,16 @@ export function textOf(result: Json): string {
   return `${members['isError'] === true ? 'error: ' : ''}${text}`;
 }
 
-/** The file that a result wants to be shown, or its first one if it asks for the canvas. */
-export function fileToShow(result: Json): ShownFile | null {
+/**
+ * The file that a result wants to be shown, or its first one. A result can leave the canvas closed, and a mode other than
+ * `replace` keeps the file that is open.
+ */
+export function fileToShow(result: Json, open: ShownFile | null): ShownFile | null {
   const meta = ((result ?? {}) as JsonObject)['_meta'] as JsonObject | undefined;
   const files = (Array.isArray(meta?.['toolbooth/artifacts']) ? meta['toolbooth/artifacts'] : []) as unknown as ShownFile[];
-  const display = (meta?.['toolbooth/display'] ?? {}) as { primary_file?: string; open_canvas?: boolean };
-  return files.find((file) => file.name === display.primary_file) ?? files[0] ?? null;
+  const display = resultHints(result);
+  const file = files.find((other) => other.name === display.primary_file) ?? files[0] ?? null;
+  if (file === null || display.open_canvas === false) return null;
+  if (open !== null && display.mode !== undefined && display.mode !== 'replace') return null;
+  return display.viewer_hint === undefined ? file : { ...file, hint: display.viewer_hint };
 }

@@ -158,7 +158,7 @@ export function understood(call: RequestedCall): Understood {
 /** Makes a call and returns its text for the model. */
 async function perform(call: ChatCall, signal: AbortSignal, update: (change: Partial<ChatCall>) => void): Promise<string> {
   try {
-    const body = { arguments: call.arguments as JsonObject, session: sessionName, wait: 0 };
+    const body = { arguments: call.arguments as JsonObject, session: sessionName, wait: 0, sampling: true };
     let outcome = await outcomeOf(await send('POST', '/tools/{name}/call', { params: { name: call.tool }, body, signal }));
     for (;;) {
       update({ outcome });
@@ -171,7 +171,7 @@ async function perform(call: ChatCall, signal: AbortSignal, update: (change: Par
       const { result } = outcome;
       const isError = isObject(result) && result['isError'] === true;
       update({ state: isError ? 'failed' : 'done' });
-      const file = fileToShow(result);
+      const file = fileToShow(result, state.file);
       if (file && matchMedia('(min-width: 1000px)').matches) set({ file });
       return textOf(result);
     }
@@ -207,7 +207,7 @@ async function decided(held: Extract<CallOutcome, { kind: 'held' }>, signal: Abo
       if (result != null) {
         const isError = isObject(result) && result['isError'] === true;
         update({ state: isError ? 'failed' : 'done', outcome: { kind: 'result', result, warnings: [] } });
-        const file = fileToShow(result);
+        const file = fileToShow(result, state.file);
         if (file && matchMedia('(min-width: 1000px)').matches) set({ file });
         return textOf(result);
       }

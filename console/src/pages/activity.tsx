@@ -1,6 +1,6 @@
 // What happened: live events, the audit log with its check, and calls that failed for good.
 
-import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useMemo, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { ApiError, api } from '../api/client';
@@ -35,7 +35,7 @@ export default function Activity({ tab, selected }: { tab?: string; selected?: s
         ]} />
         {shown === 'calls' && <CallList selected={selected} />}
         {shown === 'events' && <Events />}
-        {shown === 'audit' && <Audit />}
+        {shown === 'audit' && <Audit selected={selected} />}
         {shown === 'dead' && <DeadLetters selected={selected} />}
       </div>
     </div>
@@ -145,13 +145,13 @@ function subjectOf(row: AuditRow): string {
   return String(named.find((value) => typeof value === 'string') ?? '');
 }
 
-function Audit() {
+function Audit({ selected }: { selected?: string }) {
   const me = useMe();
+  const [, go] = useLocation();
   const [kind, setKind] = useFilter('kind');
   const [tool, setTool] = useFilter('tool');
   const [user, setUser] = useFilter('user');
   const audit = useAudit({ kind: kind || undefined, tool: tool || undefined, user: user || undefined });
-  const [open, setOpen] = useState<AuditRow | null>(null);
   const rows = audit.data?.pages.flatMap((page) => page.rows) ?? [];
   return (
     <div className="stack tight">
@@ -170,7 +170,7 @@ function Audit() {
       ) : (
         <div className="card">
           <VirtualList rows={rows} rowHeight={44} height={Math.min(rows.length * 44, 660)} keyOf={(row) => String(row.seq)} label="Audit log" onEnd={() => { if (audit.hasNextPage && !audit.isFetchingNextPage) void audit.fetchNextPage(); }} render={(row) => (
-            <button type="button" className="entry event-row" onClick={() => setOpen(row)}>
+            <button type="button" className="entry event-row" onClick={() => go(`/activity/audit/${row.seq}${location.search}`)}>
               <span className="muted small"><Time ms={row.at_ms} /></span>
               <span className="clip"><b>{row.kind.replaceAll('_', ' ')}</b> {subjectOf(row)}</span>
               <span className="muted clip only-wide">{row.user}{row.by && row.by !== row.user ? ` · by ${row.by}` : ''}</span>
@@ -179,8 +179,25 @@ function Audit() {
           )} />
         </div>
       )}
-      {open && <Dialog title={`Row ${open.seq}`} onClose={() => setOpen(null)}><JsonView value={open} /></Dialog>}
+      {selected !== undefined && /^\d{1,15}$/.test(selected) && <AuditRowDialog seq={Number(selected)} known={rows.find((row) => String(row.seq) === selected)} onClose={() => go(`/activity/audit${location.search}`)} />}
     </div>
+  );
+}
+
+/** One row of the audit log. A row that the list has not loaded is asked for by its number. */
+function AuditRowDialog({ seq, known, onClose }: { seq: number; known?: AuditRow; onClose: () => void }) {
+  const found = useQuery({
+    queryKey: ['audit', 'row', seq],
+    queryFn: ({ signal }) => api.get('/audit', { query: { before: seq + 1, limit: 1 }, signal }),
+    enabled: known === undefined,
+    staleTime: Infinity,
+  });
+  const row = known ?? found.data?.rows.find((other) => other.seq === seq);
+  return (
+    <Dialog title={`Row ${seq}`} onClose={onClose}>
+      {row ? <JsonView value={row} /> : found.error ? <Failure error={found.error} /> : !found.data ? <Skeleton /> : <Note>This row does not exist, was removed after its retention, or is not visible to you.</Note>}
+      {row?.kind === 'call' && row.call_id && <div className="dialog-acts"><Link className="button" href={`/activity/calls/${row.call_id}`}>The call</Link></div>}
+    </Dialog>
   );
 }
 

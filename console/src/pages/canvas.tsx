@@ -21,7 +21,7 @@ export default function Canvas({ selected }: { selected?: string }) {
   const words = text.toLowerCase();
   const newest = useMemo(() => latestVersions(all.filter((file) => file.name.toLowerCase().includes(words))), [all, words]);
   const open = all.find((file) => file.id === selected);
-  // On a wide screen the newest file opens by itself.
+  // On a wide screen the newest file opens automatically.
   const first = newest[0]?.id;
   useEffect(() => {
     if (!selected && first && !words && matchMedia('(min-width: 721px)').matches) go(`/canvas/${first}`, { replace: true });

@@ -161,7 +161,7 @@ function CallCard({ call }: { call: ChatCall }) {
       {call.note && <p className="chat-part muted small wrap-any">{call.note}</p>}
       {call.error && <div className="chat-part"><Failure error={call.error} /></div>}
       {call.state === 'held' && call.held && <div className="chat-part inline-decision"><ApprovalDetail id={call.held} /></div>}
-      {call.state === 'asks' && outcome?.kind === 'question' && <div className="chat-part"><QuestionForm key={outcome.call + outcome.question.message} call={outcome.call} question={outcome.question} onOutcome={(next) => chat.answered(outcome.call, next)} /></div>}
+      {call.state === 'asks' && outcome?.kind === 'question' && <div className="chat-part"><QuestionForm key={outcome.number} call={outcome.call} question={outcome.question} onOutcome={(next) => chat.answered(outcome.call, next)} /></div>}
       {ended && (
         <details className="chat-part">
           <summary className="muted small">Result</summary>
@@ -202,7 +202,7 @@ function Beside({ file }: { file: ShownFile }) {
           <Button small icon="cross" aria-label="Close the canvas" onClick={() => chat.showFile(null)} />
         </span>
       </header>
-      <FileViewer key={file.id} file={file} />
+      <FileViewer key={file.id} file={file} hint={file.hint} />
     </aside>
   );
 }

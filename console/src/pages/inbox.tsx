@@ -36,7 +36,7 @@ export default function Inbox({ selected, kind }: { selected?: string; kind: 'ca
   const isEmpty = questions.length + waiting.length + shownPlans.length + changed.length + quarantined.length === 0;
   const name = selected && decodeURIComponent(selected);
 
-  // On a wide screen the first waiting call opens by itself, once.
+  // On a wide screen the first waiting call opens automatically, once.
   const opened = useRef(false);
   const first = waiting.find((call) => call.yours);
   useEffect(() => {

@@ -1,6 +1,6 @@
 // The data of jobs and tasks, as the gateway's REST API shows it.
 
-import { useQuery } from '@tanstack/react-query';
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { fetchJson } from '../api/client';
 import type { Tone } from '../ui/basic';
 
@@ -75,7 +75,23 @@ export interface Task {
   updated_at?: number | null;
 }
 
-export const useJobs = () => useQuery({ queryKey: ['jobs'], queryFn: ({ signal }) => fetchJson<{ jobs: Job[] }>('GET', '/jobs', { signal }) });
+interface JobPage {
+  jobs: Job[];
+  next_cursor?: string | null;
+}
+interface TaskPage {
+  tasks: Task[];
+  next_cursor?: string | null;
+}
+const PAGE = 100;
+
+export const useJobs = () =>
+  useInfiniteQuery({
+    queryKey: ['jobs'],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam, signal }) => fetchJson<JobPage>('GET', '/jobs', { query: { cursor: pageParam, limit: PAGE }, signal }),
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+  });
 export const useJob = (name: string) =>
   useQuery({ queryKey: ['jobs', name], queryFn: ({ signal }) => fetchJson<Job>('GET', '/jobs/{name}', { params: { name }, query: { include: 'schedule,runs' }, signal }) });
 export const useRun = (job: string, id: string) =>
@@ -85,7 +101,13 @@ export const useRun = (job: string, id: string) =>
     // Single steps are not events of the job.
     refetchInterval: ({ state }) => (['pending', 'running'].includes(state.data?.status ?? '') ? 1000 : false),
   });
-export const useTasks = () => useQuery({ queryKey: ['tasks'], queryFn: ({ signal }) => fetchJson<{ tasks: Task[] }>('GET', '/tasks', { signal }) });
+export const useTasks = () =>
+  useInfiniteQuery({
+    queryKey: ['tasks'],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam, signal }) => fetchJson<TaskPage>('GET', '/tasks', { query: { cursor: pageParam, limit: PAGE }, signal }),
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+  });
 
 const TONES: Record<string, Tone> = {
   scheduled: 'ok', succeeded: 'ok', done: 'ok', running: 'warn', pending: 'warn', in_progress: 'warn', review: 'held', waiting: 'held', held: 'held',

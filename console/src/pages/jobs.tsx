@@ -26,14 +26,15 @@ export default function Jobs({ tab, name, run }: { tab?: string; name?: string; 
   const tasks = useTasks();
   const has = (path: string) => paths.data?.has(path) ?? true;
   const shown = (tab ?? 'jobs') as WorkTab;
-  const open = tasks.data?.tasks.filter((task) => ['ready', 'in_progress', 'review'].includes(task.status)).length ?? 0;
+  const known = tasks.data?.pages.flatMap((page) => page.tasks) ?? [];
+  const open = known.filter((task) => ['ready', 'in_progress', 'review'].includes(task.status)).length;
   return (
     <div className="page">
       <PageHead title="Jobs" />
       <div className="stack">
         <Tabs label="Jobs" selected={shown} onSelect={(id) => go(id === 'jobs' ? '/jobs' : `/jobs/${id}`)} tabs={[
           { id: 'jobs', label: 'Jobs' },
-          ...(has('/tasks') ? [{ id: 'tasks' as const, label: <>Tasks{open > 0 && <span className="count">{open}</span>}</> }] : []),
+          ...(has('/tasks') ? [{ id: 'tasks' as const, label: <>Tasks{open > 0 && <span className="count">{open}{tasks.hasNextPage ? '+' : ''}</span>}</> }] : []),
           ...(has('/skills') ? [{ id: 'skills' as const, label: 'Skills' }] : []),
           ...(has('/prompts') ? [{ id: 'prompts' as const, label: 'Prompts' }] : []),
         ]} />
@@ -61,27 +62,31 @@ const EXAMPLE_JOB = `{
 
 function JobList() {
   const jobs = useJobs();
+  const list = jobs.data?.pages.flatMap((page) => page.jobs) ?? [];
   return (
     <Loaded query={jobs} lines={6}>
-      {({ jobs: list }) => list.length === 0 ? (
+      {() => list.length === 0 ? (
         <div className="card"><Empty title="No jobs"><p>A job runs skills or steps on a schedule or on request. Define jobs in files <code>jobs/*.json</code> beside the configuration, or create one from a file:</p><CodeBox what="the command" text="toolbooth jobs create nightly.json" /><CodeBox what="the file" text={EXAMPLE_JOB} /></Empty></div>
       ) : (
-        <ul className="card items">
-          {list.map((job) => {
-            const next = job.next_run_at;
-            return (
-              <li key={job.name}>
-                <span className="lead-col"><JobState job={job} /></span>
-                <div className="text">
-                  <p><Link className="strong" href={hrefOf(job.name)}>{job.name}</Link></p>
-                  <p className="muted small clip2">{job.summary}</p>
-                  {!job.ready && <p className="small muted">Not ready: <Prose text={job.reasons.join('; ')} /></p>}
-                </div>
-                <span className="muted small nowrap">{next ? <>next <Time ms={next} /></> : job.recurrence ? 'not scheduled' : 'on request'}</span>
-              </li>
-            );
-          })}
-        </ul>
+        <div className="stack tight">
+          <ul className="card items">
+            {list.map((job) => {
+              const next = job.next_run_at;
+              return (
+                <li key={job.name}>
+                  <span className="lead-col"><JobState job={job} /></span>
+                  <div className="text">
+                    <p><Link className="strong" href={hrefOf(job.name)}>{job.name}</Link></p>
+                    <p className="muted small clip2">{job.summary}</p>
+                    {!job.ready && <p className="small muted">Not ready: <Prose text={job.reasons.join('; ')} /></p>}
+                  </div>
+                  <span className="muted small nowrap">{next ? <>next <Time ms={next} /></> : job.recurrence ? 'not scheduled' : 'on request'}</span>
+                </li>
+              );
+            })}
+          </ul>
+          {jobs.hasNextPage && <div><Button busy={jobs.isFetchingNextPage} onClick={() => void jobs.fetchNextPage()}>More jobs</Button></div>}
+        </div>
       )}
     </Loaded>
   );

@@ -1,4 +1,4 @@
-// What needs this person now, what is broken and how to mend it, and what happened since the gateway started.
+// What needs this person now, what is broken and how to mend it, and what happened today.
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useMemo, useState } from 'react';
@@ -9,11 +9,13 @@ import {
   type Approval, type Server, useChanges, useDeadLetters, useMe, usePendingApprovals, usePendingSteps, useQuarantine, useReady, useRecentEvents, useRunning, useServers, useStats,
 } from '../api/queries';
 import { compact, count, duration, percent, plural, shortTime, toolPath } from '../lib/format';
-import { gatewayUrl } from '../lib/place';
-import { Button, CodeBox, Empty, Failure, Loaded, Outcome, PageHead, Prose, Remaining, Segment, ServerState, Status } from '../ui/basic';
+import { Button, Empty, Failure, Loaded, Outcome, PageHead, Prose, Remaining, ServerState, Status } from '../ui/basic';
 import { Icon } from '../ui/icons';
 import { toast } from '../ui/toast';
+import { CallsToday } from './calls-today';
+import { FirstRun } from './first-run';
 import { beginSignIn } from './sign-in-server';
+import { TrustButton, useUntrustedSettings } from './trust';
 
 export function Overview() {
   const servers = useServers();
@@ -33,7 +35,7 @@ export function Overview() {
           <ServerTable />
         </div>
         <div className="stack">
-          <Traffic />
+          <CallsToday />
           <Tokens />
           <Latest />
         </div>
@@ -129,18 +131,25 @@ const BROKEN = ['error', 'needs_auth', 'needs_trust', 'config_error'];
 function Broken() {
   const servers = useServers();
   const ready = useReady();
+  const me = useMe();
+  const untrusted = useUntrustedSettings(me.data?.admin ?? false);
   const dead = useDeadLetters('pending');
   const broken = servers.data?.servers.filter((server) => BROKEN.includes(server.state)) ?? [];
   const letters = dead.data?.pages.flatMap((page) => page.dead_letters) ?? [];
   const reload = ready.data?.config?.reload_error;
   const restart = ready.data?.config?.restart_needed ?? [];
-  const total = broken.length + (letters.length > 0 ? 1 : 0) + (reload ? 1 : 0) + (restart.length > 0 ? 1 : 0);
+  const total = broken.length + untrusted.length + (letters.length > 0 ? 1 : 0) + (reload ? 1 : 0) + (restart.length > 0 ? 1 : 0);
   if (total === 0) return null;
   return (
     <section className="card" aria-labelledby="broken">
       <div className="card-head"><h2 id="broken">Broken</h2><span className="count bad">{total}</span></div>
       <ul className="items">
         {broken.map((server) => <BrokenServer key={server.name} server={server} />)}
+        {untrusted.map((file) => (
+          <Item key={file} tone="warn" word="not trusted" title="Settings of a project file have no effect" text={<code className="wrap-any">{file}</code>}>
+            <TrustButton subject={{ file }} />
+          </Item>
+        ))}
         {letters.length > 0 && (
           <Item tone="bad" word="failed calls" title={`${plural(letters.length, 'dead letter')}`} text="Calls that failed after all retries. They can be replayed.">
             <Link className="button" href="/activity/dead">Open</Link>
@@ -197,7 +206,6 @@ export function FixButton({ server }: { server: Server }) {
     onSettled: () => void client.invalidateQueries({ queryKey: ['servers'] }),
   });
   const signIn = useMutation({ mutationFn: () => beginSignIn(server.name), onError: (error) => toast(ApiError.of(error).message) });
-  const [shown, setShown] = useState(false);
   if (server.own_key && (!server.own_key.set || server.own_key.refused)) return <Link className="button primary" href="/settings/keys">Set your key</Link>;
   if (!me.data?.admin) return <span className="muted small">Ask an administrator</span>;
   switch (server.state) {
@@ -208,7 +216,7 @@ export function FixButton({ server }: { server: Server }) {
     case 'needs_auth':
       return <Button look="primary" busy={signIn.isPending} onClick={() => signIn.mutate()}>Sign in</Button>;
     case 'needs_trust':
-      return shown ? <CodeBox what="command" text="toolbooth trust" /> : <Button onClick={() => setShown(true)}>How to trust it</Button>;
+      return <TrustButton subject={{ server: server.name }} />;
     case 'config_error':
       return <ReloadButton />;
     default:
@@ -216,8 +224,42 @@ export function FixButton({ server }: { server: Server }) {
   }
 }
 
+interface ServerHealth {
+  calls: number;
+  success: number;
+  medianMs: number;
+}
+
+/** Success and latency of each server, from the recent calls that this person may see. */
+function healthOf(events: GatewayEvent[]): Map<string, ServerHealth> {
+  const ended = new Map<string, GatewayEvent[]>();
+  const sent = new Map(events.flatMap((event) => (event.type === 'tool.call' && event.call ? [[event.call, event.at_ms] as const] : [])));
+  // A call that waited for a person is not slow: only the time since it was sent counts. Times of events are whole milliseconds.
+  const latencyOf = ({ call, at_ms: end, duration_ms: whole }: GatewayEvent) => (whole === undefined ? [] : [Math.min(whole, end - (sent.get(call ?? '') ?? -Infinity) + 1)]);
+  for (const event of events) {
+    const isSent = event.type === 'tool.result' && !['held', 'cancelled', 'refused'].includes(event.outcome ?? '');
+    if (!isSent || !event.server) continue;
+    const calls = ended.get(event.server);
+    if (calls) calls.push(event);
+    else ended.set(event.server, [event]);
+  }
+  return new Map([...ended].map(([server, calls]) => {
+    const times = calls.flatMap(latencyOf).sort((left, right) => left - right);
+    const success = calls.filter((call) => call.outcome === 'done').length / calls.length;
+    return [server, { calls: calls.length, success, medianMs: times[Math.floor(times.length / 2)] ?? 0 }];
+  }));
+}
+
+function Health({ health }: { health: ServerHealth | undefined }) {
+  if (!health) return <span className="muted small">no recent calls</span>;
+  const title = `Of ${plural(health.calls, 'recent call')}; median latency`;
+  return <span className="small nowrap" title={title}>{health.success < 0.9 ? <Status tone="warn">{percent(health.success)}</Status> : percent(health.success)} · {duration(health.medianMs)}</span>;
+}
+
 function ServerTable() {
   const servers = useServers();
+  const events = useRecentEvents(1000);
+  const health = useMemo(() => healthOf(events.data ?? []), [events.data]);
   const [, go] = useLocation();
   return (
     <section className="card" aria-labelledby="servers">
@@ -228,13 +270,14 @@ function ServerTable() {
             <Empty title="You see no servers"><p>Your groups give access to none. Ask an administrator.</p></Empty>
           ) : (
             <table className="table stacked">
-              <thead><tr><th>Name</th><th>State</th><th className="num">Tools</th><th>Protocol</th></tr></thead>
+              <thead><tr><th>Name</th><th>State</th><th className="num">Tools</th><th title="Success and median latency of recent calls">Health</th><th>Protocol</th></tr></thead>
               <tbody>
                 {list.slice(0, 12).map((server) => (
                   <tr key={server.name} onClick={() => go(`/servers/${encodeURIComponent(server.name)}`)} style={{ cursor: 'pointer' }}>
                     <td className="wrap-any"><Link className="cell" href={`/servers/${encodeURIComponent(server.name)}`} onClick={(event) => event.stopPropagation()}>{server.name}</Link></td>
                     <td><ServerState server={server} /></td>
                     <td className="num only-wide"><ToolCount server={server} /></td>
+                    <td className="only-wide"><Health health={health.get(server.name)} /></td>
                     <td className="muted small only-wide">{[server.transport, server.revision].filter(Boolean).join(' · ')}</td>
                   </tr>
                 ))}
@@ -256,78 +299,6 @@ export function ToolCount({ server }: { server: Server }) {
 function ServerCounts({ servers }: { servers: Server[] }) {
   const up = servers.filter((server) => server.state === 'connected').length;
   return <span className="muted small">{up} of {servers.length} up</span>;
-}
-
-const MINUTES = 60;
-
-function Traffic() {
-  const ready = useReady();
-  const events = useRecentEvents(1000);
-  const calls = ready.data?.calls;
-  const bars = useMemo(() => perMinute(events.data ?? []), [events.data]);
-  const failed = calls ? calls.failed + calls.tool_errors : 0;
-  return (
-    <section className="card" aria-labelledby="traffic">
-      <div className="card-head"><h2 id="traffic">Calls</h2><span className="muted small">since the gateway started</span></div>
-      <div className="card-body stack">
-        {calls ? (
-          <div className="figures">
-            <div className="figure"><b>{compact(callsIn(calls))}</b><span>calls</span></div>
-            <div className="figure"><b>{compact(failed)}</b><span>failed</span></div>
-            <div className="figure minor"><b>{compact(calls.refused)}</b><span>refused</span></div>
-            <div className="figure minor"><b>{callsIn(calls) > 0 ? duration(calls.microseconds / 1000 / callsIn(calls)) : '–'}</b><span>average</span></div>
-          </div>
-        ) : ready.data ? <p className="muted">Only administrators see totals of all users.</p> : null}
-        <figure>
-          <Spark bars={bars} />
-          <figcaption className="muted small">{bars.total === 0 ? 'No calls in the last hour' : `${plural(bars.total, 'call')} you may see in the last ${bars.isWhole ? 'hour' : `${bars.minutes} minutes (older events are no longer kept)`}`}</figcaption>
-        </figure>
-      </div>
-    </section>
-  );
-}
-
-interface Bars {
-  good: number[];
-  bad: number[];
-  total: number;
-  minutes: number;
-  isWhole: boolean;
-}
-function perMinute(events: GatewayEvent[]): Bars {
-  const now = Date.now();
-  const good = new Array<number>(MINUTES).fill(0);
-  const bad = new Array<number>(MINUTES).fill(0);
-  for (const event of events) {
-    if (event.type !== 'tool.result' || event.outcome === 'held') continue;
-    const slot = MINUTES - 1 - Math.floor((now - event.at_ms) / 60_000);
-    const target = event.outcome === 'done' ? good : bad;
-    if (slot >= 0 && slot < MINUTES) target[slot] = (target[slot] ?? 0) + 1;
-  }
-  const oldest = events[0]?.at_ms ?? now;
-  const isWhole = events.length < 1000 || now - oldest > MINUTES * 60_000;
-  const total = good.reduce((sum, value) => sum + value, 0) + bad.reduce((sum, value) => sum + value, 0);
-  return { good, bad, total, isWhole, minutes: Math.max(1, Math.round((now - oldest) / 60_000)) };
-}
-
-function Spark({ bars }: { bars: Bars }) {
-  const highest = Math.max(4, ...bars.good.map((value, index) => value + (bars.bad[index] ?? 0)));
-  return (
-    <svg className="spark" viewBox="0 0 240 56" preserveAspectRatio="none" role="img" aria-label="Calls per minute in the last hour">
-      <line x1="0" x2="240" y1="55.5" y2="55.5" />
-      {bars.good.map((value, index) => {
-        const wrong = bars.bad[index] ?? 0;
-        const height = (value / highest) * 52;
-        const wrongHeight = (wrong / highest) * 52;
-        return (
-          <g key={index}>
-            {value > 0 && <rect x={index * 4} width="3" y={55 - height} height={height} />}
-            {wrong > 0 && <rect className="bad" x={index * 4} width="3" y={55 - height - wrongHeight} height={wrongHeight} />}
-          </g>
-        );
-      })}
-    </svg>
-  );
 }
 
 function Tokens() {
@@ -375,55 +346,3 @@ function Latest() {
     </section>
   );
 }
-
-/** Three steps for a new gateway. A step is done only if the gateway's data proves it. */
-function FirstRun({ total, onDismiss }: { total: number; onDismiss: () => void }) {
-  const stats = useStats(undefined, 0);
-  const servers = useServers();
-  const [client, setClient] = useState<'claude' | 'url' | 'stdio'>('claude');
-  const hasServer = servers.data?.servers.some((server) => server.transport !== 'bundled') ?? false;
-  const hasClient = (stats.data?.clients.length ?? 0) > 0;
-  const CONNECT = {
-    claude: 'toolbooth connect claude-code',
-    url: `{"mcpServers": {
-  "toolbooth": {
-    "url": "${gatewayUrl}/mcp"
-}}}`,
-    stdio: '{"mcpServers": {\n  "toolbooth": {\n    "command": "toolbooth",\n    "args": ["stdio"]\n}}}',
-  };
-  const SERVER = '{"mcpServers": {\n  "search": {\n    "url": "https://search.example/mcp"\n  }\n}}';
-  return (
-    <section className="card" aria-labelledby="first-run">
-      <div className="card-head"><h2 id="first-run">Start in three steps</h2><Button small look="quiet" className="end" onClick={onDismiss}>Hide</Button></div>
-      <div className="card-body first-run">
-        <Step number={1} done={total > 0} title="Call a tool">
-          <p className="muted">The bundled demo server is running. Its tool computes a hash.</p>
-          <div><Link className="button primary" href="/tools/t/demo_hash"><Icon name="play" />Try demo_hash</Link></div>
-        </Step>
-        <Step number={2} done={hasClient} title="Connect your client">
-          <Segment label="Client" value={client} onChange={setClient} options={[{ id: 'claude', label: 'Command' }, { id: 'url', label: 'HTTP' }, { id: 'stdio', label: 'stdio' }]} />
-          <CodeBox what="configuration" text={CONNECT[client]} />
-          {client === 'claude' && <p className="muted small">Or cursor, vscode, codex, claude-desktop.</p>}
-        </Step>
-        <Step number={3} done={hasServer} title="Add your servers">
-          <p className="muted">Put this into <code>.mcp.json</code> in the folder where the gateway runs, and confirm it with <code>toolbooth trust</code>.</p>
-          <CodeBox what="configuration" text={SERVER} />
-        </Step>
-      </div>
-    </section>
-  );
-}
-
-function Step({ number, done, title, children }: { number: number; done: boolean; title: string; children: ReactNode }) {
-  return (
-    <div className="stack tight">
-      <div className="row">
-        <span className={`step-number ${done ? 'done' : ''}`}>{done ? <Icon name="check" size={14} /> : number}</span>
-        <h3>{title}</h3>
-        {done && <span className="muted small">done</span>}
-      </div>
-      {children}
-    </div>
-  );
-}
-

@@ -1,43 +1,85 @@
-// A question of a server to the user of a call: a form made from the schema of the question.
+// A question of a server to the user of a call: a form made from the schema of the question, a page to open, or a request to
+// a language model.
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import { Link } from 'wouter';
 import { send } from '../api/client';
-import type { RunningCall, ServerQuestion } from '../api/queries';
+import { type RunningCall, type ServerQuestion, useRunning } from '../api/queries';
 import { SchemaForm } from '../form/form';
 import { type Schema, errorsOf } from '../form/schema';
 import { visible } from '../lib/hidden';
 import { type Json, type JsonObject, parseJson } from '../lib/json';
 import { Ago, Button, Failure, Note, Prose, Status } from '../ui/basic';
+import { resultHints } from '../ui/display';
 import { ResultView } from '../ui/result';
+import { type PageAction, PageQuestion } from './question-page';
+import { SamplingQuestion } from './question-sampling';
 
 /** The answer to a call over REST. */
 export type CallOutcome =
   | { kind: 'result'; result: Json; warnings: string[] }
   | { kind: 'held'; held: string; message: string }
-  | { kind: 'question'; call: string; question: ServerQuestion };
+  | { kind: 'question'; call: string; question: ServerQuestion; number: number };
+
+/** Numbers the questions: two in a row may have the same text. */
+let questionsSoFar = 0;
 
 export async function outcomeOf(response: Response): Promise<CallOutcome> {
   const answer = parseJson(await response.text()) as JsonObject;
-  if (answer['kind'] === 'question') return { kind: 'question', call: String(answer['call']), question: answer['question'] as unknown as ServerQuestion };
+  if (answer['kind'] === 'question') return { kind: 'question', call: String(answer['call']), question: answer['question'] as unknown as ServerQuestion, number: ++questionsSoFar };
   if (response.status === 202) return { kind: 'held', held: String(answer['held']), message: String(answer['message']) };
   return { kind: 'result', result: answer['result'] ?? null, warnings: (answer['warnings'] as string[] | undefined) ?? [] };
 }
 
-/** Asks the question, and passes on what the call answers then: its result, or the next question. */
-export function QuestionForm({ call, question, onOutcome }: { call: string; question: ServerQuestion; onOutcome: (outcome: CallOutcome) => void }) {
-  const schema = (question.schema ?? {}) as Schema;
-  const [value, setValue] = useState<JsonObject>({});
-  const [isChecked, setChecked] = useState(false);
+interface AskedQuestion {
+  call: string;
+  question: ServerQuestion;
+  onOutcome: (outcome: CallOutcome) => void;
+}
+
+/** Sends the answer to a question. */
+function useAnswer(call: string, onOutcome: (outcome: CallOutcome) => void) {
   const client = useQueryClient();
-  const errors = useMemo(() => errorsOf(schema, value), [schema, value]);
-  const answer = useMutation({
-    mutationFn: async (body: { action: 'accept' | 'decline'; content?: JsonObject }) =>
+  return useMutation({
+    mutationFn: async (body: { action: PageAction; content?: JsonObject }) =>
       outcomeOf(await send('POST', '/calls/{id}/answer', { params: { id: call }, body })),
     onSuccess: onOutcome,
     onSettled: () => void client.invalidateQueries({ queryKey: ['running'] }),
   });
+}
+
+/** Asks the question, and passes on what the call answers then: its result, or the next question. */
+export function QuestionForm(asked: AskedQuestion) {
+  if (asked.question.page || asked.question.sampling) return <OtherQuestion {...asked} />;
+  return <FormQuestion {...asked} />;
+}
+
+/** A page to open, or a request to a language model. */
+function OtherQuestion({ call, question, onOutcome }: AskedQuestion) {
+  const answer = useAnswer(call, onOutcome);
+  const running = useRunning();
+  const busy = answer.isPending ? answer.variables.action : null;
+  const { page, sampling, server } = question;
+  // The server may report that the page is complete while the question is open.
+  const latest = running.data?.calls.find((other) => other.id === call)?.question?.page;
+  return (
+    <section className="card card-body stack question" aria-label="Question of a server">
+      <div className="row wrap"><Status tone="held">question</Status><span><b>{server ?? 'The server'}</b> {sampling ? 'asks for an answer of a language model:' : 'asks:'}</span></div>
+      {page && <p className="asked">{visible(question.message) as string}</p>}
+      {page && <PageQuestion page={latest?.url === page.url ? latest : page} server={server} busy={busy} onAnswer={(action) => answer.mutate({ action })} />}
+      {sampling && <SamplingQuestion call={call} request={sampling} server={server} busy={busy === 'cancel' ? null : busy} onAnswer={(text) => answer.mutate(text === null ? { action: 'decline' } : { action: 'accept', content: { text } })} />}
+      {answer.error && <Failure error={answer.error} />}
+    </section>
+  );
+}
+
+function FormQuestion({ call, question, onOutcome }: AskedQuestion) {
+  const schema = (question.schema ?? {}) as Schema;
+  const [value, setValue] = useState<JsonObject>({});
+  const [isChecked, setChecked] = useState(false);
+  const errors = useMemo(() => errorsOf(schema, value), [schema, value]);
+  const answer = useAnswer(call, onOutcome);
   const submit = () => {
     setChecked(true);
     if (errors.size === 0 && !answer.isPending) answer.mutate({ action: 'accept', content: value });
@@ -59,7 +101,7 @@ export function QuestionForm({ call, question, onOutcome }: { call: string; ques
 
 /** What a call answered. A question of its server is asked in its place. */
 export function OutcomeView({ outcome, onOutcome }: { outcome: CallOutcome; onOutcome: (outcome: CallOutcome) => void }) {
-  if (outcome.kind === 'question') return <QuestionForm key={`${outcome.call} ${outcome.question.message}`} call={outcome.call} question={outcome.question} onOutcome={onOutcome} />;
+  if (outcome.kind === 'question') return <QuestionForm key={outcome.number} call={outcome.call} question={outcome.question} onOutcome={onOutcome} />;
   if (outcome.kind === 'held') {
     return (
       <Note tone="held" action={<Link className="button small" href={`/inbox/${outcome.held}`}>Review</Link>}>
@@ -67,9 +109,12 @@ export function OutcomeView({ outcome, onOutcome }: { outcome: CallOutcome; onOu
       </Note>
     );
   }
+  // The result itself says which host is refused, and how to allow it.
+  const isExplained = resultHints(outcome.result).refused_host !== undefined;
+  const warnings = outcome.warnings.filter((warning) => !(isExplained && String(warning).includes('display.iframe_hosts')));
   return (
     <>
-      {outcome.warnings.map((warning, index) => <Note key={index} tone="warn">{typeof warning === 'string' ? warning : JSON.stringify(warning)}</Note>)}
+      {warnings.map((warning, index) => <Note key={index} tone="warn">{typeof warning === 'string' ? warning : JSON.stringify(warning)}</Note>)}
       <ResultView result={outcome.result} />
     </>
   );

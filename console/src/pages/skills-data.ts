@@ -54,4 +54,9 @@ export function nodesOf(plan: unknown): GraphNode[] {
 
 export const useSkills = () => useQuery({ queryKey: ['skills'], queryFn: ({ signal }) => fetchJson<{ skills: Skill[] }>('GET', '/skills', { signal }) });
 
+/** The name of the skill that a search hit is, from the URI of its instructions: `skill://NAME/SKILL.md`. */
+export function skillOf(hit: { kind?: string; uri?: string | null }): string | null {
+  return (hit.kind === 'skill' && /^skill:\/\/([^/]+)\//.exec(hit.uri ?? '')?.[1]) || null;
+}
+
 export const skillHref = (skill: string, run?: string) => `/jobs/skills/${encodeURIComponent(skill)}${run ? `/${run}` : ''}`;

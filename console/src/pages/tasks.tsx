@@ -15,11 +15,17 @@ const NEXT: Record<string, [target: string, label: string]> = {
 
 export function TaskList() {
   const tasks = useTasks();
+  const list = tasks.data?.pages.flatMap((page) => page.tasks) ?? [];
   return (
     <Loaded query={tasks} lines={5}>
-      {({ tasks: list }) => list.length === 0 ? (
+      {() => list.length === 0 ? (
         <div className="card"><Empty title="No tasks"><p>Tasks come from files <code>tasks/*.json</code> beside the configuration, and from jobs.</p></Empty></div>
-      ) : <ul className="card items">{list.map((task) => <TaskRow key={task.id} task={task} />)}</ul>}
+      ) : (
+        <div className="stack tight">
+          <ul className="card items">{list.map((task) => <TaskRow key={task.id} task={task} />)}</ul>
+          {tasks.hasNextPage && <div><Button busy={tasks.isFetchingNextPage} onClick={() => void tasks.fetchNextPage()}>More tasks</Button></div>}
+        </div>
+      )}
     </Loaded>
   );
 }

@@ -18,10 +18,15 @@ import { JsonView } from '../ui/json';
 import { toast } from '../ui/toast';
 import { VirtualList } from '../ui/virtual';
 import { type CallOutcome, OutcomeView, outcomeOf } from './question';
+import { skillHref, skillOf } from './skills-data';
 
 const AppHost = lazy(() => import('../ui/app-host'));
 
 interface Row {
+  id?: string;
+  /** `tool` or `skill`, of a search hit. A skill without a plan is not a tool, so it has no page here. */
+  kind?: string;
+  uri?: string | null;
   name: string;
   description?: string | null;
   server: string;
@@ -102,7 +107,7 @@ export default function Tools({ selected }: { selected?: string }) {
               <VirtualList
                 rows={rows}
                 rowHeight={63}
-                keyOf={(row) => row.name}
+                keyOf={(row) => row.id ?? row.name}
                 label="Tools"
                 showIndex={showIndex}
                 onEnd={() => { if (query === '' && more && !tools.isFetchingNextPage) void tools.fetchNextPage(); }}
@@ -120,10 +125,12 @@ export default function Tools({ selected }: { selected?: string }) {
 
 function ToolEntry({ row, isOpen, keep }: { row: Row; isOpen: boolean; keep: string }) {
   const why = row.matched === undefined ? '' : row.matched.length === 0 ? 'by meaning' : `in ${row.matched.join(', ')}`;
+  const skill = skillOf(row);
   return (
-    <Link className="entry" href={`/tools/t/${encodeURIComponent(row.name)}${keep}`} aria-current={isOpen ? 'true' : undefined} style={{ height: 63 }}>
+    <Link className="entry" href={skill === null ? `/tools/t/${encodeURIComponent(row.name)}${keep}` : skillHref(skill)} aria-current={isOpen ? 'true' : undefined} style={{ height: 63 }}>
       <span className="line">
         <span className="title clip">{row.name}</span>
+        {row.kind === 'skill' && <span className="tag">skill</span>}
         <span className="end muted small nowrap">{row.score !== undefined ? `${percent(row.score)} ${why}` : `${count(row.tokens ?? 0)} tokens`}</span>
       </span>
       <span className="line muted small"><span className="clip">{row.description || 'No description'}</span></span>
@@ -209,7 +216,7 @@ function TryTool({ tool }: { tool: Tool }) {
   const call = useMutation({
     mutationFn: async () => {
       const start = performance.now();
-      const response = await send('POST', '/tools/{name}/call', { params: { name: tool.name }, body: { arguments: value, wait: 0 } });
+      const response = await send('POST', '/tools/{name}/call', { params: { name: tool.name }, body: { arguments: value, wait: 0, sampling: true } });
       const answer = await outcomeOf(response);
       setMs(performance.now() - start);
       return answer;

@@ -27,7 +27,7 @@ interface Place {
   y: number;
 }
 
-/** Each node stands one column after the last of those that it depends on. A cycle cannot occur, but must not hang. */
+/** Each node is one column after the last of those that it depends on. A cycle cannot occur, but must not hang. */
 export function layout(nodes: GraphNode[]): { places: Map<string, Place>; width: number; height: number } {
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const columns = new Map<string, number>();

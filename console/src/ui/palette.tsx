@@ -3,6 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { useLocation } from 'wouter';
 import { useSearch, useServers } from '../api/queries';
+import { skillHref, skillOf } from '../pages/skills-data';
 import { PAGES, isMac, usePages } from '../shell';
 import { useSettled } from './basic';
 import { Dialog } from './dialog';
@@ -41,9 +42,11 @@ export function Palette({ onClose }: { onClose: () => void }) {
     const found = (servers.data?.servers ?? []).map((server): Command => ({
       id: `server ${server.name}`, icon: 'servers', label: server.name, kind: 'Server', run: () => go(`/servers/${encodeURIComponent(server.name)}`),
     }));
-    const tools = query === '' ? [] : (search.data?.hits ?? []).slice(0, 12).map((hit): Command => ({
-      id: `tool ${hit.name}`, icon: 'tools', label: hit.name, kind: 'Tool', run: () => go(`/tools/t/${encodeURIComponent(hit.name)}`),
-    }));
+    const tools = query === '' ? [] : (search.data?.hits ?? []).slice(0, 12).map((hit): Command => {
+      const skill = skillOf(hit);
+      if (skill !== null) return { id: hit.id, icon: 'clock', label: hit.name, kind: 'Skill', run: () => go(skillHref(skill)) };
+      return { id: hit.id, icon: 'tools', label: hit.name, kind: 'Tool', run: () => go(`/tools/t/${encodeURIComponent(hit.name)}`) };
+    });
     const own = [...pages, ...acts, ...found].filter((command) => matches(command.label));
     return [...own, ...tools].slice(0, 30);
   }, [query, search.data, servers.data, known, go]);
@@ -73,8 +76,8 @@ export function Palette({ onClose }: { onClose: () => void }) {
         aria-expanded="true"
         aria-controls="palette-list"
         aria-activedescendant={commands[selected] ? `palette-${selected}` : undefined}
-        aria-label="Find a page, server or tool"
-        placeholder="Find a page, server or tool"
+        aria-label="Find a page, server, tool or skill"
+        placeholder="Find a page, server, tool or skill"
         value={text}
         onChange={(event) => { setText(event.target.value); setAt(0); setWaits(false); }}
         onKeyDown={(event) => {
@@ -155,7 +158,7 @@ export function ShortcutHelp({ onClose }: { onClose: () => void }) {
   const pages = usePages();
   const mod = isMac() ? '⌘' : 'Ctrl';
   const rows: [string, string][] = [
-    [`${mod} K`, 'Find a page, server or tool'],
+    [`${mod} K`, 'Find a page, server, tool or skill'],
     ['/', 'Search or filter on this page'],
     ['j  k', 'Next and previous entry'],
     ['Enter', 'Open the entry'],

@@ -1,23 +1,17 @@
 // The result of a tool call: text, structured content, images and files.
 
-import { useEffect, useMemo, useState } from 'react';
+import { type ReactNode, useEffect, useMemo, useState } from 'react';
+import { Link } from 'wouter';
 import { bytes } from '../lib/format';
 import { type Json, isObject, parseJson, pretty } from '../lib/json';
 import { Button, CopyButton, Note, Segment, Status } from './basic';
+import { PageFrame, RefusedFrame, hintsOf } from './display';
 import { JsonView } from './json';
 import { FileViewer, type ViewedFile, download, viewerOf } from './viewer';
 
 interface Artifact extends ViewedFile {
   version: number;
   description?: string;
-}
-interface DisplayHint {
-  open_canvas?: boolean;
-  primary_file?: string;
-  title?: string;
-  type?: string;
-  url?: string;
-  sandbox?: string;
 }
 interface Block {
   type?: string;
@@ -37,11 +31,13 @@ export function ResultView({ result }: { result: Json }) {
   const members = isObject(result) ? result : {};
   const meta = isObject(members['_meta']) ? members['_meta'] : {};
   const artifacts = (Array.isArray(meta[ARTIFACTS]) ? meta[ARTIFACTS] : []) as unknown as Artifact[];
-  const display = (isObject(meta[DISPLAY]) ? meta[DISPLAY] : {}) as DisplayHint;
+  const display = hintsOf(meta[DISPLAY]);
   const blocks = (Array.isArray(members['content']) ? members['content'] : []) as unknown as Block[];
   const structured = members['structuredContent'];
+  const files = artifacts.length > 0 && <Artifacts artifacts={artifacts} title={display.title} primary={display.primary_file} hint={display.viewer_hint} isClosed={display.open_canvas === false} />;
   // A result that asks to be displayed shows its files first.
-  const files = artifacts.length > 0 && <Artifacts artifacts={artifacts} primary={display.primary_file} />;
+  const isFilesFirst = files !== false && display.open_canvas !== false && (display.open_canvas === true || display.primary_file !== undefined);
+  const answer = structured !== undefined && structured !== null ? <JsonView value={structured} /> : blocks.map((block, index) => <BlockView key={index} block={block} />);
   return (
     <div className="stack tight">
       <div className="row wrap">
@@ -54,26 +50,21 @@ export function ResultView({ result }: { result: Json }) {
       ) : (
         <>
           {display.type === 'iframe' && display.url && <PageFrame url={display.url} title={display.title} sandbox={display.sandbox} />}
-          {display.primary_file && files}
-          {structured !== undefined && structured !== null ? <JsonView value={structured} /> : blocks.map((block, index) => <BlockView key={index} block={block} />)}
+          {display.refused_host && <RefusedFrame host={display.refused_host} />}
+          {isFilesFirst && files}
+          <Folded isFolded={isFilesFirst && display.mode === 'replace'}>{answer}</Folded>
           {structured === undefined && blocks.length === 0 && <p className="muted">The tool returned no content.</p>}
-          {!display.primary_file && files}
+          {!isFilesFirst && files}
         </>
       )}
     </div>
   );
 }
 
-/** A page of another site that the operator allows (`display.iframe_hosts`). It never gets the rights of this page. */
-function PageFrame({ url, title, sandbox }: { url: string; title?: string; sandbox?: string }) {
-  if (!/^https:\/\//i.test(url)) return null;
-  const allowed = (sandbox ?? 'allow-scripts').split(/\s+/).filter((word) => word !== '' && !/same-origin|top-navigation/i.test(word));
-  return (
-    <figure className="stack tight">
-      <div className="viewer"><iframe title={title ?? url} src={url} sandbox={allowed.join(' ')} referrerPolicy="no-referrer" /></div>
-      <figcaption className="muted small wrap-any">{url} · <a href={url} target="_blank" rel="noopener noreferrer nofollow">open in a new tab</a></figcaption>
-    </figure>
-  );
+/** The answer, folded if a file is shown in its place. */
+function Folded({ isFolded, children }: { isFolded: boolean; children: ReactNode }) {
+  if (!isFolded) return <>{children}</>;
+  return <details><summary className="muted small">Answer of the tool</summary><div className="stack tight" style={{ marginTop: 8 }}>{children}</div></details>;
 }
 
 function BlockView({ block }: { block: Block }) {
@@ -113,13 +104,26 @@ function DataBlock({ block }: { block: Block }) {
   return <div className="viewer">{block.type === 'audio' ? <audio controls src={url} /> : <img src={url} alt="Image returned by the tool" />}</div>;
 }
 
-function Artifacts({ artifacts, primary }: { artifacts: Artifact[]; primary?: string }) {
-  const first = artifacts.find((file) => file.name === primary) ?? artifacts.find((file) => viewerOf(file) !== 'none');
-  const [open, setOpen] = useState<string | undefined>(first?.id);
+interface ArtifactsProps {
+  artifacts: Artifact[];
+  title?: string;
+  /** The name of the file that opens first. */
+  primary?: string;
+  /** The viewer of this file. */
+  hint?: string;
+  /** No file opens automatically. */
+  isClosed: boolean;
+}
+
+function Artifacts({ artifacts, title, primary, hint, isClosed }: ArtifactsProps) {
+  const named = artifacts.find((file) => file.name === primary);
+  const main = named ?? (artifacts.length === 1 ? artifacts[0] : undefined);
+  const first = named ?? artifacts.find((file) => viewerOf(file, file === main ? hint : undefined) !== 'none');
+  const [open, setOpen] = useState<string | undefined>(isClosed ? undefined : first?.id);
   const shown = artifacts.find((file) => file.id === open);
   return (
     <div className="card">
-      <div className="card-head"><h2>Files</h2></div>
+      <div className="card-head"><h2>{title ?? 'Files'}</h2></div>
       <ul className="items">
         {artifacts.map((file) => (
           <li key={file.id}>
@@ -129,12 +133,13 @@ function Artifacts({ artifacts, primary }: { artifacts: Artifact[]; primary?: st
             </div>
             <div className="acts">
               <Button small aria-pressed={file.id === open} onClick={() => setOpen(file.id === open ? undefined : file.id)}>{file.id === open ? 'Hide' : 'Show'}</Button>
+              <Link className="button small only-wide" href={`/canvas/${file.id}`}>Open in Canvas</Link>
               <Button small icon="download" aria-label={`Download ${file.name}`} onClick={() => void download(file)} />
             </div>
           </li>
         ))}
       </ul>
-      {shown && <div className="card-body"><FileViewer key={shown.id} file={shown} /></div>}
+      {shown && <div className="card-body"><FileViewer key={shown.id} file={shown} hint={shown.id === main?.id ? hint : undefined} /></div>}
     </div>
   );
 }

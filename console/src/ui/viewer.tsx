@@ -39,8 +39,27 @@ const BY_EXTENSION: Record<string, ViewerKind> = {
   cpp: 'text', java: 'text', rb: 'text', css: 'text', xml: 'text', yaml: 'text', yml: 'text', toml: 'text', ini: 'text', diff: 'text', patch: 'text',
 };
 
-/** The viewer for a file: by its type, then by the end of its name. */
-export function viewerOf(file: ViewedFile): ViewerKind {
+/** The words that tools use for viewers. */
+const BY_HINT: Record<string, ViewerKind> = {
+  image: 'image', picture: 'image', png: 'image', jpeg: 'image', svg: 'image', html: 'html', markdown: 'markdown', md: 'markdown', csv: 'csv', tsv: 'csv', table: 'csv',
+  json: 'json', notebook: 'notebook', ipynb: 'notebook', text: 'text', code: 'text', audio: 'audio', video: 'video', pdf: 'pdf',
+};
+const TEXT_KINDS: ViewerKind[] = ['html', 'markdown', 'csv', 'json', 'notebook', 'text'];
+
+/**
+ * The viewer for a file: by its type, then by the end of its name. A hint of the result chooses among viewers of text. The
+ * viewer that is stored with the file helps where its type says little.
+ */
+export function viewerOf(file: ViewedFile, hint?: string): ViewerKind {
+  const known = kindOf(file);
+  const hinted = BY_HINT[hint?.toLowerCase() ?? ''];
+  if (hinted && (known === 'none' || (TEXT_KINDS.includes(known) && TEXT_KINDS.includes(hinted)))) return hinted;
+  const stored = BY_HINT[file.viewer?.toLowerCase() ?? ''];
+  if (stored && (known === 'none' || (known === 'text' && TEXT_KINDS.includes(stored)))) return stored;
+  return known;
+}
+
+function kindOf(file: ViewedFile): ViewerKind {
   const mime = file.mime.split(';')[0]?.trim().toLowerCase() ?? '';
   const byMime = BY_MIME.find(([pattern]) => pattern.test(mime))?.[1];
   const byName = BY_EXTENSION[file.name.split('.').pop()?.toLowerCase() ?? ''];
@@ -62,8 +81,8 @@ export async function download(file: ViewedFile) {
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
-export function FileViewer({ file }: { file: ViewedFile }) {
-  const kind = viewerOf(file);
+export function FileViewer({ file, hint }: { file: ViewedFile; hint?: string }) {
+  const kind = viewerOf(file, hint);
   const isMedia = ['image', 'audio', 'video', 'pdf'].includes(kind);
   const isTooLarge = isMedia && file.size_bytes > MAX_MEDIA;
   const content = useQuery({
@@ -240,12 +259,21 @@ function CsvTable({ text, separator }: { text: string; separator: string }) {
   );
 }
 
+interface Output {
+  text?: string | string[];
+  data?: Record<string, string | string[]>;
+  traceback?: string[];
+}
 interface Cell {
   cell_type?: string;
   source?: string | string[];
-  outputs?: { text?: string | string[]; data?: Record<string, string | string[]> }[];
+  outputs?: Output[];
 }
-const joined = (text: string | string[] | undefined) => (Array.isArray(text) ? text.join('') : text ?? '');
+/** Images in notebooks. SVG is left out: there it is text and not base64. */
+const NOTEBOOK_IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
+/** Colour codes of terminals, which tracebacks contain. */
+const COLOURS = /\u001b\[[0-9;]*m/g;
+const joined = (text: string | string[] | undefined) => (Array.isArray(text) ? text.join('') : typeof text === 'string' ? text : '');
 
 function Notebook({ value }: { value: Json }) {
   const cells = ((value as { cells?: Cell[] } | null)?.cells ?? []).slice(0, 500);
@@ -254,12 +282,36 @@ function Notebook({ value }: { value: Json }) {
       {cells.map((cell, index) => (
         <div key={index} className="stack tight">
           {cell.cell_type === 'markdown' ? <Markdown text={joined(cell.source)} /> : <pre className="code">{joined(cell.source)}</pre>}
-          {(cell.outputs ?? []).map((output, position) => {
-            const text = joined(output.text) || joined(output.data?.['text/plain']);
-            return text && <pre key={position} className="code muted">{text}</pre>;
-          })}
+          {(cell.outputs ?? []).slice(0, 100).map((output, position) => <NotebookOutput key={position} output={output} />)}
         </div>
       ))}
     </div>
   );
+}
+
+/** An output is shown in its richest form: an image, else its text. */
+function NotebookOutput({ output }: { output: Output }) {
+  const mime = NOTEBOOK_IMAGES.find((type) => output.data?.[type] !== undefined);
+  const text = joined(output.text) || joined(output.data?.['text/plain']) || (Array.isArray(output.traceback) ? output.traceback.join('\n').replace(COLOURS, '') : '');
+  if (mime !== undefined) return <Base64Image data={joined(output.data?.[mime])} mime={mime} alt={text || 'Image made by the cell above'} />;
+  return text ? <pre className="code muted">{text}</pre> : null;
+}
+
+/** An image that came as base64 becomes a blob: the page's policy does not allow `data:` addresses. */
+function Base64Image({ data, mime, alt }: { data: string; mime: string; alt: string }) {
+  const [url, setUrl] = useState<string>();
+  const [isBroken, setBroken] = useState(false);
+  useEffect(() => {
+    try {
+      const content = Uint8Array.from(atob(data.replace(/\s+/g, '')), (char) => char.charCodeAt(0));
+      const made = URL.createObjectURL(new Blob([content], { type: mime }));
+      setUrl(made);
+      return () => URL.revokeObjectURL(made);
+    } catch {
+      setBroken(true);
+      return undefined;
+    }
+  }, [data, mime]);
+  if (isBroken) return <Note tone="warn">This image cannot be read.</Note>;
+  return url ? <img src={url} alt={alt} onError={() => setBroken(true)} /> : null;
 }

@@ -4,6 +4,7 @@ use crate::commands;
 use crate::global_options::GlobalOptions;
 use clap::builder::Resettable;
 use clap::builder::styling::{AnsiColor, Styles};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 
@@ -40,7 +41,7 @@ Toolbooth: one endpoint for every tool of your agents.
 
   toolbooth up                      set up the gateway and all your clients
   toolbooth start                   run the gateway (stop, status)
-  toolbooth connect claude-code     connect a client to it (or cursor, vscode, …)
+  toolbooth connect claude-code     connect a client (or cursor, vscode, …)
   toolbooth servers                 show the state of your servers (add, remove)
   toolbooth tools list              list their tools
   toolbooth call demo_hash text=hi  call a tool
@@ -65,9 +66,44 @@ pub struct CliArguments {
 impl CliArguments {
     /// Parses a command line. Exits the process with a message if it is not valid.
     pub fn of(words: impl IntoIterator<Item = OsString>) -> Self {
-        let matches = Self::command().mut_args(without_empty_variable).get_matches_from(words);
+        let words: Vec<OsString> = words.into_iter().collect();
+        let matches = Self::command().mut_args(without_empty_variable).try_get_matches_from(&words);
+        let matches = matches.unwrap_or_else(|error| with_own_tip(error, &words).exit());
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
+}
+
+/// Words that users expect to be commands, and the command that each is a part of.
+const PARTS: [(&str, &str); 10] = [
+    ("add", "servers add"),
+    ("approve", "approvals approve"),
+    ("disable", "servers disable"),
+    ("enable", "servers enable"),
+    ("import", "config import"),
+    ("list", "tools list"),
+    ("logs", "servers logs"),
+    ("reject", "approvals reject"),
+    ("search", "tools search"),
+    ("stats", "tools stats"),
+];
+
+/// Replaces the tips of clap if they would lead to another mistake.
+fn with_own_tip(mut error: clap::Error, words: &[OsString]) -> clap::Error {
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(tip) = commands::servers_add::separator_tip(words)
+    {
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(word) = words.get(1).and_then(|word| word.to_str())
+        && let Some((_, whole)) = PARTS.iter().find(|(part, _)| *part == word)
+    {
+        let tip = format!("the command is `toolbooth {whole}`");
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 /// Ignores the environment variable of an argument if it is empty, as all settings do.
@@ -93,6 +129,8 @@ pub enum CliCommand {
     Status,
     /// Start the gateway at login (systemd or launchd).
     Service(commands::service::ServiceArguments),
+    /// Open the web console of the running gateway.
+    Console(commands::console::ConsoleArguments),
     /// Serve MCP over standard input and output via a shared gateway.
     Stdio(commands::stdio::StdioArguments),
     /// Run commands interactively, with history and completion.

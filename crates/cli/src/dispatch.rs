@@ -5,7 +5,7 @@ use crate::commands::{
     approvals, audit, call, calls, completions, config, connect, dead_letters, doctor, events, explain,
     exposure, files, login, man, manifest, plan, reload, report, serve, servers, stdio, tokens, tools, trust,
 };
-use crate::commands::{jobs, tasks};
+use crate::commands::{console, jobs, tasks};
 use crate::commands::{service, skills, start, status, stop, store, up, upgrade};
 use crate::{chat, conformance_client, demo, shell};
 use clap::CommandFactory;
@@ -21,6 +21,7 @@ pub fn run(arguments: CliArguments) -> ExitCode {
         CliCommand::Stop(arguments) => stop::run(&global, &arguments),
         CliCommand::Status => status::run(&global),
         CliCommand::Service(arguments) => service::run(&global, &arguments),
+        CliCommand::Console(arguments) => console::run(&global, &arguments),
         CliCommand::Stdio(arguments) => stdio::run(&global, &arguments),
         CliCommand::Chat(arguments) => chat::run(&global, &arguments),
         CliCommand::Shell(arguments) => shell::run(&global, &arguments, CliArguments::command()),

@@ -281,6 +281,6 @@ pub fn not_running() -> Problem {
         code: "gateway.not-running",
         blame: Blame::Caller,
         message: "no gateway is running here".into(),
-        hint: Some("`toolbooth serve` starts one; --url names a remote one".into()),
+        hint: Some("`toolbooth start` starts one; --url names a remote one".into()),
     }
 }

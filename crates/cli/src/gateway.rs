@@ -2,7 +2,7 @@
 
 use crate::failure::CommandFailure;
 use crate::global_options::GlobalOptions;
-use crate::running_gateway::find_running;
+use crate::running_gateway::{find_running, mention_stopping};
 use crate::{callers, file_storage, sign_in, terms};
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
@@ -221,7 +221,7 @@ pub fn store_url(settings: &Settings) -> Result<StoreUrl, Problem> {
 pub async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Problem> {
     toolbooth_store::open_with(&store_url(settings)?, retention(settings))
         .await
-        .map_err(|error| Problem::of(&error))
+        .map_err(|error| mention_stopping(Problem::of(&error), &settings.data_dir))
 }
 
 /// The retention of the store; its defaults apply to everything that is not set.

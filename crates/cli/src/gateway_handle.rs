@@ -9,6 +9,7 @@ use crate::global_options::GlobalOptions;
 use crate::progress::while_waiting;
 use crate::remote_gateway::{GatewayReply, RemoteGateway};
 use crate::render::{self, Paint, Tone};
+use crate::running_gateway::find_stopping;
 use crate::stored_tokens::StoredTokens;
 use axum::body::Body;
 use bytes::Bytes;
@@ -16,6 +17,7 @@ use http::{Method, Response};
 use serde_json::Value;
 use std::sync::Once;
 use toolbooth_config::{Finding, LoadedConfig, ServerConfigState, Sources};
+use toolbooth_core::fault::Problem;
 
 /// The gateway that a command uses.
 pub enum GatewayHandle {
@@ -48,7 +50,19 @@ impl GatewayHandle {
 
     /// Finds a running gateway, or fails.
     pub async fn require_running(global: &GlobalOptions) -> Result<Self, CommandFailure> {
-        Self::running(global).await?.ok_or_else(|| CommandFailure::new(Exit::Unreachable, not_running()))
+        if let Some(running) = Self::running(global).await? {
+            return Ok(running);
+        }
+        let sources = gateway::sources(global).map_err(CommandFailure::usage)?;
+        let problem = match find_stopping(&gateway::data_dir(&sources)) {
+            Some(record) => Problem {
+                message: format!("the gateway (process {}) is stopping", record.pid),
+                hint: Some("`toolbooth start` starts it again when it has ended".into()),
+                ..not_running()
+            },
+            None => not_running(),
+        };
+        Err(CommandFailure::new(Exit::Unreachable, problem))
     }
 
     /// Starts an embedded gateway.
@@ -88,7 +102,8 @@ impl GatewayHandle {
         if let Some(url) = &global.url {
             return Ok(Some(Self::Running(with_stored_token(remote_at(url)?))));
         }
-        let Some(record) = GatewayRecord::find(&gateway::data_dir(&sources)) else { return Ok(None) };
+        let record = GatewayRecord::find(&gateway::data_dir(&sources));
+        let Some(record) = record.filter(|record| !record.stopping) else { return Ok(None) };
         // Files named on the command line win over a gateway that uses others.
         let named = gateway::named(&sources);
         if !named.is_empty() && named != record.named {

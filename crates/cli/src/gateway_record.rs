@@ -36,6 +36,9 @@ pub struct GatewayRecord {
     /// The file that its log is written to; absent if the log goes to a terminal or to a service manager.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<PathBuf>,
+    /// Whether it is stopping: it finishes running calls and accepts no others.
+    #[serde(default)]
+    pub stopping: bool,
 }
 
 /// The file of a record.
@@ -149,9 +152,20 @@ impl GatewayRecord {
 
     /// Removes the record and the sockets.
     pub fn withdraw(&self, data_dir: &Path) {
-        if Self::find(data_dir).as_ref() == Some(self) {
+        self.remove_file(data_dir);
+        self.remove_sockets();
+    }
+
+    /// Removes the record, unless it is of another gateway by now.
+    pub fn remove_file(&self, data_dir: &Path) {
+        let is_own = |found: &Self| (found.pid, found.started) == (self.pid, self.started);
+        if Self::find(data_dir).as_ref().is_some_and(is_own) {
             let _ = std::fs::remove_file(file(data_dir));
         }
+    }
+
+    /// Removes the sockets. A gateway does it while it has its store: the next one opens sockets of the same names.
+    pub fn remove_sockets(&self) {
         let _ = std::fs::remove_file(&self.socket);
         if let Some(control) = &self.control {
             let _ = std::fs::remove_file(control);
@@ -163,7 +177,7 @@ impl GatewayRecord {
 mod tests {
     use super::*;
 
-    // Audit: a process with the reused id of a dead gateway was taken for the gateway.
+    // The system may give the id of a dead gateway to another process.
     #[test]
     fn another_process_with_the_same_id_is_not_a_gateway() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -178,6 +192,7 @@ mod tests {
             linger_seconds: None,
             started_in: None,
             log: None,
+            stopping: false,
         };
         let this = record(start_of(std::process::id()));
         this.announce(folder.path()).expect("written");
@@ -186,7 +201,7 @@ mod tests {
         assert_eq!(GatewayRecord::find(folder.path()), None);
     }
 
-    // First use B13: commands on a copy of a live data directory talked to the original gateway.
+    // Otherwise commands on a copy of a live data directory would use the original gateway.
     #[test]
     fn the_record_in_a_copied_data_directory_is_not_used() {
         let (original, copy) =
@@ -202,6 +217,7 @@ mod tests {
             linger_seconds: None,
             started_in: None,
             log: None,
+            stopping: false,
         };
         record.announce(original.path()).expect("written");
         std::fs::copy(file(original.path()), file(copy.path())).expect("copied");

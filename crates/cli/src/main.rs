@@ -4,6 +4,7 @@
 
 mod arguments;
 mod background;
+mod browser;
 mod call_hooks;
 mod callback;
 mod callers;
@@ -27,6 +28,7 @@ mod gateway_handle;
 mod gateway_record;
 mod global_options;
 mod hidden_input;
+mod interrupts;
 mod jq_worker;
 mod masking;
 mod progress;

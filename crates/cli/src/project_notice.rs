@@ -3,7 +3,7 @@
 use crate::gateway_record::GatewayRecord;
 use crate::render::{self, line};
 use std::path::Path;
-use toolbooth_config::{LoadedConfig, Sources};
+use toolbooth_config::{LoadedConfig, ServerConfigState, Sources};
 
 /// Whether the current folder defines servers, and the gateway was started elsewhere.
 pub fn is_elsewhere(loaded: &LoadedConfig, sources: &Sources, record: &GatewayRecord) -> bool {
@@ -18,7 +18,9 @@ pub fn text(loaded: &LoadedConfig, sources: &Sources, record: &GatewayRecord) ->
         return None;
     }
     let own = loaded.servers.iter().filter(|server| server.trust_file.is_some());
-    let names: Vec<String> = own.map(|server| line(server.name.as_str())).collect();
+    let names: Vec<String> = own.clone().map(|server| line(server.name.as_str())).collect();
+    let needs_trust = own.clone().any(|server| matches!(server.state, ServerConfigState::NeedsTrust { .. }));
+    let condition = if needs_trust { ", after `toolbooth trust`" } else { "" };
     let file = loaded.servers.iter().find_map(|server| server.trust_file.as_deref())?;
     let shown = file
         .strip_prefix(&sources.cwd)
@@ -26,7 +28,7 @@ pub fn text(loaded: &LoadedConfig, sources: &Sources, record: &GatewayRecord) ->
     let shown = line(&shown);
     Some(format!(
         "The gateway was started in {}. The servers in {shown} of this folder ({}) are for clients that run `toolbooth stdio` \
-         here, after `toolbooth trust`; `toolbooth config import {shown} --apply` adds them for all clients.",
+         here{condition}; `toolbooth config import {shown} --apply` adds them for all clients.",
         record.started_in.as_deref().map(render::path).unwrap_or_default(),
         names.join(", "),
     ))

@@ -95,6 +95,11 @@ impl RemoteGateway {
         self.control = socket;
     }
 
+    /// Whether requests use the control socket.
+    pub fn uses_control(&self) -> bool {
+        self.control.is_some()
+    }
+
     /// Sends this token with all further requests. With a token, requests do not use the control socket.
     pub fn set_token(&mut self, token: Option<String>) {
         if token.is_some() {

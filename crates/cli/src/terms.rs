@@ -192,13 +192,10 @@ fn routing(settings: &Settings) -> Result<RoutingTerms, Problem> {
     })
 }
 
-/// The gateway's model for sampling, if one is configured and a server may use it.
+/// The gateway's model for sampling, if one is configured. Without `llm.allow` it only drafts answers for people.
 fn sampler(settings: &Settings) -> Result<Option<Arc<Sampler>>, Problem> {
     let llm = &settings.llm;
     let (Some(url), Some(model)) = (&llm.base_url, &llm.model) else { return Ok(None) };
-    if llm.allow.is_empty() {
-        return Ok(None);
-    }
     let servers = sampling::servers(&llm.allow).map_err(|error| Problem {
         code: "config.bad-glob",
         blame: Blame::Gateway,

@@ -51,6 +51,8 @@ pub struct Sources {
     pub user_id: Option<u32>,
     /// Which files are read.
     pub discovery: FileDiscovery,
+    /// The URL of the gateway that is running, if there is one. An import leaves out entries that lead to it.
+    pub gateway_url: Option<String>,
 }
 
 /// The last valid entries of each manifest file. They remain in use if an edit breaks the file.

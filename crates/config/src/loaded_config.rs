@@ -104,6 +104,12 @@ impl LoadedConfig {
             && !self.findings.iter().any(|finding| finding.code == "config.bad-name")
     }
 
+    /// The files that have a map of servers, even if it is empty.
+    pub fn files_with_server_maps(&self) -> Vec<&Path> {
+        let documents = self.documents.iter().filter(|document| document.split.lists_servers);
+        documents.filter_map(|document| document.path.as_deref()).collect()
+    }
+
     /// The server with this name.
     pub fn server(&self, name: &str) -> Option<&ConfiguredServer> {
         self.servers.iter().find(|server| server.name.as_str() == name)

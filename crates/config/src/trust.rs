@@ -178,6 +178,11 @@ impl TrustBook {
         self.files.entry(canonical(file)).or_default().insert(name.to_owned(), record);
     }
 
+    /// Trusts the current version of the settings of a file.
+    pub fn trust_settings(&mut self, file: &Path, preview: &Preview) {
+        self.trust(file, SETTINGS, preview);
+    }
+
     /// Removes the trust in all entries of a file; returns whether there were any.
     pub fn forget(&mut self, file: &Path) -> bool {
         self.files.remove(&canonical(file)).is_some()

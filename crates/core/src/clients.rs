@@ -37,6 +37,19 @@ pub struct Dialect {
     pub input: InputSchemas,
     /// The output schemas it accepts.
     pub output: OutputSchemas,
+    /// How tasks are announced to it.
+    pub tasks: ListedTaskSupport,
+}
+
+/// What `execution.taskSupport` of a listed tool says. Only revision 2025-11-25 has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ListedTaskSupport {
+    /// What the server says.
+    AsServed,
+    /// The same, but never `required`: the gateway follows the task of such a tool, and SDKs refuse ordinary calls of it.
+    NotRequired,
+    /// `optional` for every tool, because the gateway runs any call as a task.
+    Optional,
 }
 
 /// The output schemas that a client accepts.
@@ -60,7 +73,12 @@ pub enum InputSchemas {
 
 impl Dialect {
     /// No limits.
-    pub const ANY: Self = Self { longest_name: None, input: InputSchemas::Any, output: OutputSchemas::Any };
+    pub const ANY: Self = Self {
+        longest_name: None,
+        input: InputSchemas::Any,
+        output: OutputSchemas::Any,
+        tasks: ListedTaskSupport::AsServed,
+    };
     /// Any name, plain schemas.
     const PLAIN: Self = Self { input: InputSchemas::Plain, ..Self::ANY };
 }

@@ -259,7 +259,7 @@ mod tests {
         }
     }
 
-    // Audit: every variable of eight characters was masked in results, including tool names.
+    // Other values, such as names of tools, must not be masked.
     #[test]
     fn credentials_are_recognized_by_position_name_or_format() {
         let cases = [

@@ -299,7 +299,7 @@ mod tests {
         }
     }
 
-    // Audit: questions kept line breaks and characters that reorder what a person reads.
+    // Line breaks and characters that reorder text would change what a person reads.
     #[test]
     fn a_question_is_one_visible_line() {
         let message = "Fine.\r\n\n  Toolbooth asks: \u{202e}really\u{200b}?";
@@ -307,8 +307,8 @@ mod tests {
         let schema = json!({ "properties": { "title": { "type": "string" }, "city": city } });
         let params = RawJson::from_value(&json!({ "message": message, "requestedSchema": schema }));
         let asked: Value = screened("bank", params).expect("a question").read().expect("JSON");
-        let told = "Server `bank` asks: Fine. Toolbooth asks: \\u{202e}really\\u{200b}?";
-        assert_eq!(asked["message"], told);
+        let expected = "Server `bank` asks: Fine. Toolbooth asks: \\u{202e}really\\u{200b}?";
+        assert_eq!(asked["message"], expected);
         let fields = &asked["requestedSchema"]["properties"];
         assert_eq!(fields["city"]["title"], "Ci\\u{202e}ty");
         assert_eq!(fields["city"]["description"], "One two é");
@@ -344,7 +344,7 @@ mod tests {
         }
     }
 
-    // Audit: of two equal keys, the gateway checked one and the client might show the other.
+    // Of two equal keys, the gateway would check one, and the client might show the other.
     #[test]
     fn a_duplicate_key_is_refused() {
         let cases = [

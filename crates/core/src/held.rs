@@ -12,6 +12,9 @@ use uuid::Uuid;
 
 pub use crate::answerer::Answerer;
 
+/// The beginning of the note of a call that was withdrawn, which tells it from one that a person rejected.
+const WITHDRAWN: &str = "withdrawn: ";
+
 words! {
     /// Why a call is held.
     pub enum HeldKind ("kind of held call") {
@@ -186,6 +189,16 @@ pub enum HeldFault {
         /// Who answered.
         by: String,
     },
+    /// Its call or its run was cancelled.
+    #[error("held call {id} was withdrawn by {by}: {reason}")]
+    Withdrawn {
+        /// The held call.
+        id: Uuid,
+        /// Who cancelled.
+        by: String,
+        /// What was cancelled.
+        reason: String,
+    },
     /// It was not answered in time.
     #[error("held call {id} expired before it was answered")]
     Expired {
@@ -237,7 +250,7 @@ pub enum HeldFault {
 impl Fault for HeldFault {
     fn code(&self) -> &'static str {
         match self {
-            Self::Decided { .. } => "call.already-decided",
+            Self::Decided { .. } | Self::Withdrawn { .. } => "call.already-decided",
             Self::Expired { .. } => "call.answer-too-late",
             Self::NotExpired { .. } => "call.not-expired",
             Self::NotApproved { .. } => "call.not-approved",
@@ -251,6 +264,7 @@ impl Fault for HeldFault {
     fn blame(&self) -> Blame {
         match self {
             Self::Decided { .. }
+            | Self::Withdrawn { .. }
             | Self::Expired { .. }
             | Self::NotApproved { .. }
             | Self::Full { .. }
@@ -288,6 +302,12 @@ impl HeldCall {
         self.origin.as_ref()?.step.as_deref()
     }
 
+    /// Why it was withdrawn, if its call or its run was cancelled.
+    pub fn withdrawn(&self) -> Option<&str> {
+        let note = self.decision_note.as_deref().filter(|_| self.state == HeldState::Rejected)?;
+        note.strip_prefix(WITHDRAWN)
+    }
+
     /// Whether a caller may approve it: never the one who called it if the question asks for another person.
     pub fn may_be_approved_by(&self, caller: &Caller, is_approver: IsApprover) -> bool {
         let own = self.user == *caller.user;
@@ -317,7 +337,12 @@ impl HeldCall {
         decided.decided_ms = Some(decision.at_ms);
         decided.decision_note = decision.note.clone();
         match &decision.verdict {
-            HeldVerdict::Reject | HeldVerdict::Withdraw => decided.state = HeldState::Rejected,
+            HeldVerdict::Reject => decided.state = HeldState::Rejected,
+            HeldVerdict::Withdraw => {
+                decided.state = HeldState::Rejected;
+                let reason = decision.note.as_deref().unwrap_or_default();
+                decided.decision_note = Some(format!("{WITHDRAWN}{reason}"));
+            }
             HeldVerdict::Approve { arguments, remember } => {
                 decided.state = HeldState::Approved;
                 decided.edited =
@@ -379,6 +404,10 @@ impl HeldCall {
 
     fn check_undecided(&self) -> Result<(), HeldFault> {
         let id = self.id;
+        if let Some(reason) = self.withdrawn() {
+            let by = self.decided_by.clone().unwrap_or_else(|| "another person".into());
+            return Err(HeldFault::Withdrawn { id, by, reason: reason.to_owned() });
+        }
         match (self.state, &self.decided_by) {
             (HeldState::Pending, _) => Ok(()),
             (HeldState::Expired, _) => Err(HeldFault::Expired { id }),

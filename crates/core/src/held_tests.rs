@@ -119,7 +119,9 @@ fn a_withdrawn_call_never_runs_unless_it_has_started() {
     for open in [pending(), approved.clone()] {
         let withdrawn = open.decide(&withdraw).expect("withdrawn");
         assert_eq!((withdrawn.state, withdrawn.decided_by.as_deref()), (HeldState::Rejected, Some("ann")));
-        assert_eq!(withdrawn.decide(&approve(None)).expect_err("too late").code(), "call.already-decided");
+        let late = withdrawn.decide(&approve(None)).expect_err("too late");
+        assert_eq!(late.code(), "call.already-decided");
+        assert!(late.to_string().contains("was withdrawn by ann: "), "{late}");
         assert_eq!(withdrawn.claim(60).expect_err("over").code(), "call.not-approved");
     }
     let running = approved.claim(60).expect("claimed");

@@ -414,7 +414,6 @@ fn unchanged_parts_keep_their_identity() {
     assert_eq!(first.len(), 3);
 }
 
-/// Audit: of two entries for one tool the later silently won.
 #[test]
 fn of_two_entries_for_one_tool_the_first_applies_and_the_second_is_reported() {
     let mut world = World::new(vec![(server("web"), vec![tool("find")])]);
@@ -446,7 +445,7 @@ fn of_two_entries_for_one_tool_the_first_applies_and_the_second_is_reported() {
     }
 }
 
-/// Audit: an entry under the id of a server's tool could put something else in its place.
+/// An entry under the id of a server's tool must not put something else in its place.
 #[test]
 fn an_id_is_never_given_to_another_tool() {
     let mut world = World::new(vec![(server("bank"), vec![tool("transfer")])]);

@@ -96,7 +96,7 @@ impl<'a> ResultScan<'a> {
         let [kind, is_error, structured, meta, ttl, scope, ..] =
             found.map(|value| value.filter(|text| *text != "null"));
         let has_extras = kind.or(meta).or(ttl).or(scope).is_some() || !result.is_object();
-        let signs = ["toolbooth", "subscriptionId", "\\"];
+        let signs = ["toolbooth", "subscriptionId", "related-task", "\\"];
         // In any letter case, because a client may compare names without regard to it.
         let says = |meta: &str, sign: &str| {
             meta.as_bytes().windows(sign.len()).any(|part| part.eq_ignore_ascii_case(sign.as_bytes()))

@@ -38,6 +38,7 @@ mod options;
 mod pipeline;
 mod record;
 mod sampling;
+mod sampling_draft;
 mod seal;
 mod server_answer;
 mod server_task;
@@ -53,6 +54,7 @@ pub(crate) use deadline::Deadline;
 pub use options::QuestionHandling;
 pub use pipeline::CallPipeline;
 pub(crate) use pipeline::PipelineParts;
+pub use sampling_draft::{PersonSampling, SamplingAnswer, SamplingDraft};
 pub(crate) use server_answer::{ask_to_open_urls, only_declared, put_questions, read_answer};
 
 use crate::answer::Answer;
@@ -196,7 +198,7 @@ impl CallPipeline {
                 || self.has_post_hooks(sealed.tool());
             let reading = if must_read { ResultReading::Whole } else { reading };
             // An approval is valid for one call. Answers in a new request would be a new call, without the approval.
-            let questions = if record.is_approved() { QuestionHandling::DuringCall } else { questions };
+            let questions = if record.is_approved() { questions.during_call() } else { questions };
             pin!(record.note_intent(&sealed)).await?;
 
             // Stages 7 and 8: route and dispatch.

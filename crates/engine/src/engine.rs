@@ -179,7 +179,8 @@ impl Engine {
         let jobs = Jobs::new(&shared, catalog.clone(), health.clone(), skills.clone(), approvals.clone());
         let jobs = Arc::new(jobs);
         let held_runs = Arc::downgrade(&jobs);
-        skills.set_held_runs(held_runs);
+        skills.set_held_runs(held_runs.clone());
+        approvals.set_end_listener(held_runs);
         let call_tasks = Arc::new(CallTasks::new(&shared));
         let inquiries = Arc::new(Inquiries::new(&shared, catalog.clone(), max_call));
 

@@ -294,7 +294,7 @@ impl Inquiries {
                 Answer::InputRequired { requests: Some(requests), state, .. }
                     if inquiry.questions == QuestionHandling::DuringCall =>
                 {
-                    match put_questions(&requests, link).await {
+                    match put_questions(&requests, server.as_str(), link).await {
                         Ok(responses) => {
                             round = Round { input_responses: Some(responses), request_state: state }
                         }

@@ -50,7 +50,10 @@ mod vault;
 pub use answer::{Answer, ResultFacts};
 pub use approvals::{Approvals, DecisionFault, PlanScope, Plans, StepReport, Steps};
 pub use audit::{Act, AuditLog, BearerTokens, MadeToken, NewToken, RefusedAttempt, audit_trust};
-pub use call::{CallPipeline, CallRequest, ChatTurnRequest, QuestionHandling};
+pub use call::{
+    CallPipeline, CallRequest, ChatTurnRequest, PersonSampling, QuestionHandling, SamplingAnswer,
+    SamplingDraft,
+};
 pub use call_tasks::CallTasks;
 pub use catalog::{
     CatalogReadiness, ChangeNotice, Comparison, LiveCatalog, LoadedManifests, SubscribeError, Subscriptions,
@@ -69,7 +72,7 @@ pub use health::{CallSample, HealthMonitor};
 pub use inquiry::{Inquiries, Inquiry};
 pub use jobs::{
     ExternalAccess, InterruptedStep, JobQuery, JobReadiness, JobSource, Jobs, KnownJob, KnownTask, RunPage,
-    ScheduleSwitch, TaskFinder, TaskQuery, WorkList, WorkManifests,
+    RunTitle, ScheduleSwitch, TaskFinder, TaskQuery, WorkList, WorkManifests,
 };
 pub use roster::{AbsentCaller, Rights, Roster};
 pub use routing::{ProviderReport, RouterReport, Routing, instance_key};
@@ -83,7 +86,7 @@ pub use terms::{
     Tenancy, Terms,
 };
 pub use toolbooth_store::{
-    AuditFilter, HeldFilter, LetterFilter, MAX_AUDIT_PAGE, MAX_FILES_PAGE, MAX_HELD_PAGE, MAX_LETTERS_PAGE,
-    SignInRecord,
+    AuditFilter, CallCount, CallCountQuery, CallCounts, HeldFilter, LetterFilter, MAX_AUDIT_PAGE,
+    MAX_FILES_PAGE, MAX_HELD_PAGE, MAX_LETTERS_PAGE, SignInRecord,
 };
 pub use vault::Vaults;

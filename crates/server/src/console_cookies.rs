@@ -25,6 +25,8 @@ pub enum ConsoleCookie {
     /// The sealed record of a sign-in at the identity provider, which is under way. The provider sends the browser back
     /// with a redirect, so this cookie must be sent with navigations from other sites (`SameSite=Lax`).
     Login,
+    /// The secret of a browser that the owner of a gateway in `local` mode opened (`SameSite=Strict`).
+    Owner,
 }
 
 /// The scheme by which a browser reaches the gateway.
@@ -50,6 +52,7 @@ impl ConsoleCookie {
         match self {
             Self::Session => "__Host-toolbooth",
             Self::Login => "__Host-toolbooth-login",
+            Self::Owner => "__Host-toolbooth-owner",
         }
     }
 
@@ -62,6 +65,7 @@ impl ConsoleCookie {
         let name = match self {
             Self::Session => "toolbooth",
             Self::Login => "toolbooth-login",
+            Self::Owner => "toolbooth-owner",
         };
         format!("{name}-{}", port.unwrap_or("80"))
     }
@@ -79,7 +83,7 @@ impl ConsoleCookie {
         };
         let (value, age) = value.map_or(("", 0), |(value, age)| (value, age.as_secs()));
         let same_site = match self {
-            Self::Session => "Strict",
+            Self::Session | Self::Owner => "Strict",
             Self::Login => "Lax",
         };
         let text = format!("{name}={value}; Path=/; HttpOnly; SameSite={same_site}; Max-Age={age}{secure}");
@@ -201,8 +205,9 @@ mod tests {
         for (cookie, expected) in cases {
             assert_eq!(values(cookie), expected, "{cookie}");
         }
-        let both = request("toolbooth-8665=a; toolbooth-login-8665=b");
-        assert_eq!(ConsoleCookie::Login.values(&both, None), ["b"]);
+        let all = request("toolbooth-8665=a; toolbooth-login-8665=b; toolbooth-owner-8665=c");
+        assert_eq!(ConsoleCookie::Login.values(&all, None), ["b"]);
+        assert_eq!(ConsoleCookie::Owner.values(&all, None), ["c"]);
     }
 
     #[test]
@@ -268,6 +273,10 @@ mod tests {
         assert_eq!(
             session(CookieScheme::Http, None),
             "toolbooth-8665=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"
+        );
+        assert_eq!(
+            ConsoleCookie::Owner.set(&headers, CookieScheme::Http, Some(("x", day))).expect("ASCII"),
+            "toolbooth-owner-8665=x; Path=/; HttpOnly; SameSite=Strict; Max-Age=86400"
         );
         assert_eq!(
             ConsoleCookie::begin_login(&headers, CookieScheme::Https, "x").expect("ASCII"),

@@ -59,6 +59,8 @@ pub(crate) async fn accept(listener: UnixListener, doors: Doors, stop: Cancellat
             drop(permit);
         });
     }
+    // Commands are refused at once, instead of waiting for the end.
+    drop(listener);
     open.close();
     let _ = tokio::time::timeout(drain, open.wait()).await;
 }

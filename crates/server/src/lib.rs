@@ -19,6 +19,7 @@ mod http_connection;
 pub mod identify;
 pub mod listen;
 pub mod mcp;
+mod owner_browsers;
 mod pace;
 pub mod peer;
 mod peer_info;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio_util::sync::CancellationToken;
 use toolbooth_core::fault::{Blame, Fault};
+use toolbooth_engine::Engine;
 
 /// How often unidentified connections are checked for their timeout.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -102,6 +103,7 @@ pub async fn serve(
         workers.extend(std::thread::Builder::new().name(format!("door-{number}")).spawn(work));
     }
     tokio::spawn(sweep(doors.connections.clone(), stop.clone()));
+    tokio::spawn(answer_waiting(doors.door.engine.clone(), stop.clone()));
     let controlled = async {
         if let Some(control) = control {
             control::accept(control, doors.clone(), stop.clone(), options.drain).await;
@@ -116,6 +118,13 @@ pub async fn serve(
     let joined =
         tokio::task::spawn_blocking(move || workers.into_iter().for_each(|worker| drop(worker.join())));
     let _ = joined.await;
+}
+
+/// Answers the requests that only wait for a person when the gateway is to stop: their calls stay held, and they do not
+/// delay its end.
+async fn answer_waiting(engine: Arc<Engine>, stop: CancellationToken) {
+    stop.cancelled().await;
+    engine.approvals().stop_waiting();
 }
 
 /// Closes unidentified connections that are past their timeout.
@@ -153,6 +162,8 @@ async fn accept(listener: TcpListener, doors: Doors, stop: CancellationToken, dr
         // Let the new request start before the next accepted connection can evict this one.
         tokio::task::yield_now().await;
     }
+    // Clients are refused at once, instead of waiting for the end.
+    drop(listener);
     open.close();
     let ended = async {
         open.wait().await;

@@ -1,4 +1,8 @@
 //! Health windows: saved periodically, loaded when a gateway starts. A kill loses the changes since the last save.
+//!
+//! Gateways that share a store replace each other's windows. Only a gateway that starts reads them, as a first estimate of
+//! how the servers behave, and the latest window of any gateway is one; what a running gateway reports and acts on is its
+//! own window in memory. Windows per gateway would have to be merged then, and a gateway has a new id at each start.
 
 use crate::StoreError;
 use crate::limits::{size, text};

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 /// The result of a compare-and-set on a held call: of several attempts at the same step, one at most wins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Contest {
+pub enum HeldUpdate {
     /// This attempt changed the call; the call after the change.
     Won(HeldCall),
     /// Another attempt came first, or the call has expired; the call as it is.
@@ -61,7 +61,7 @@ pub(crate) enum HeldStep {
 
 impl HeldStep {
     /// Applies this step to a call.
-    pub(crate) fn apply(self, call: HeldCall) -> Contest {
+    pub(crate) fn apply(self, call: HeldCall) -> HeldUpdate {
         let at_ms = match &self {
             Self::Decide(decision) => decision.at_ms,
             Self::Claim { at_ms } => *at_ms,
@@ -73,9 +73,9 @@ impl HeldStep {
             Self::Finish(outcome) => call.finish(outcome),
         };
         match moved {
-            Ok(call) => Contest::Won(call),
+            Ok(call) => HeldUpdate::Won(call),
             // The sweep expires the row and notifies clients; the loser already sees the expired state.
-            Err(_) => Contest::Lost(call.expire(at_ms).unwrap_or(call)),
+            Err(_) => HeldUpdate::Lost(call.expire(at_ms).unwrap_or(call)),
         }
     }
 }

@@ -141,7 +141,7 @@ impl WorkChange {
 
 /// The result of changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum WorkContest {
+pub enum WorkUpdate {
     /// All of them were made.
     #[default]
     Won,
@@ -208,7 +208,7 @@ pub trait JobStore: Send + Sync {
         &self,
         changes: Vec<WorkChange>,
         audit: Option<AuditEntry>,
-    ) -> Result<WorkContest, StoreError>;
+    ) -> Result<WorkUpdate, StoreError>;
 
     /// Returns a row.
     async fn work(&self, kind: WorkKind, id: &str) -> Result<Option<WorkRow>, StoreError>;

@@ -26,7 +26,7 @@ pub(crate) const SWEEP: usize = 500;
 
 /// The result of a compare-and-set on a letter: of several attempts at the same step, one at most wins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum LetterContest {
+pub enum LetterUpdate {
     /// This attempt changed the letter; the letter after the change.
     Won(Box<DeadLetter>),
     /// Another attempt came first; the letter as it is.
@@ -85,7 +85,7 @@ pub trait LetterStore: Send + Sync {
         step: LetterStep,
         at_ms: i64,
         audit: Option<AuditEntry>,
-    ) -> Result<LetterContest, StoreError>;
+    ) -> Result<LetterUpdate, StoreError>;
 
     /// Makes every letter pending again whose replay was interrupted, with audit entries. Called when a gateway starts.
     async fn interrupted_letters(
@@ -121,9 +121,9 @@ pub(crate) fn check_letter(letter: &DeadLetter) -> Result<(), StoreError> {
 }
 
 /// Applies a step to a letter.
-pub(crate) fn apply(letter: DeadLetter, step: &LetterStep, at_ms: i64) -> LetterContest {
+pub(crate) fn apply(letter: DeadLetter, step: &LetterStep, at_ms: i64) -> LetterUpdate {
     match letter.step(step, at_ms) {
-        Ok(moved) => LetterContest::Won(moved.into()),
-        Err(_) => LetterContest::Lost(letter.into()),
+        Ok(moved) => LetterUpdate::Won(moved.into()),
+        Err(_) => LetterUpdate::Lost(letter.into()),
     }
 }

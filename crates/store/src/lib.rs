@@ -10,6 +10,7 @@ mod audit;
 pub mod blobs;
 mod console_sessions;
 mod error;
+mod exposed_names;
 mod files;
 mod health;
 mod held;
@@ -27,23 +28,24 @@ mod sqlite;
 mod transfer;
 mod url;
 
-pub use audit::AuditFilter;
+pub use audit::{AuditFilter, CallCount, CallCountQuery, CallCounts, MAX_COUNTED_ROWS};
 pub use blobs::{BlobError, BlobStream, BlobUrl, BlobWriter, Blobs, StoredBlob, WrittenBlob};
 pub use console_sessions::{
     ConsoleSessionRecord, ConsoleSessionStore, MAX_CONSOLE_CREDENTIAL_BYTES, MAX_CONSOLE_SESSIONS,
     MAX_CONSOLE_SESSIONS_OF_USER,
 };
 pub use error::{DatabaseFailure, KeyFileError, StoreError};
+pub use exposed_names::{ExposedName, ExposedNameStore, MAX_EXPOSED_NAMES, MAX_NAMES_OF_CLAIM};
 pub use files::{FileFilter, FileQuota};
 pub use health::{HEALTH_MS, HealthRow, HealthStore, MAX_HEALTH, MAX_HEALTH_BATCH, MAX_WINDOW_BYTES};
-pub use held::{Contest, HELD, HELD_OF_USER, HeldFilter, SameCall};
+pub use held::{HELD, HELD_OF_USER, HeldFilter, HeldUpdate, SameCall};
 pub use jobs::{
     CALL_TASK_MS, ENDED_WORK_MS, JobStore, MAX_CALL_TASKS_OF_USER, MAX_ENDED_WORK, MAX_JOBS_OF_USER,
-    MAX_TASKS_OF_USER, MAX_WORK_BYTES, MAX_WORK_CHANGES, MAX_WORK_PAGE, RowBodies, WorkChange, WorkContest,
-    WorkFilter, WorkKind, WorkRow,
+    MAX_TASKS_OF_USER, MAX_WORK_BYTES, MAX_WORK_CHANGES, MAX_WORK_PAGE, RowBodies, WorkChange, WorkFilter,
+    WorkKind, WorkRow, WorkUpdate,
 };
 pub use letters::{
-    ENDED_LETTER_MS, LetterContest, LetterFilter, LetterStore, MAX_LETTERS, MAX_LETTERS_PAGE,
+    ENDED_LETTER_MS, LetterFilter, LetterStore, LetterUpdate, MAX_LETTERS, MAX_LETTERS_PAGE,
     MAX_OPEN_LETTERS, MAX_OPEN_LETTERS_OF_USER, MAX_SEALED_BYTES, OPEN_LETTER_MS,
 };
 pub use limits::{
@@ -81,7 +83,15 @@ use uuid::Uuid;
 /// Stores data that must outlive the process; every part of the gateway shares it as `Arc<dyn Store>`.
 #[async_trait]
 pub trait Store:
-    ConsoleSessionStore + HealthStore + JobStore + LetterStore + SharedRecordStore + SignInStore + Send + Sync
+    ConsoleSessionStore
+    + ExposedNameStore
+    + HealthStore
+    + JobStore
+    + LetterStore
+    + SharedRecordStore
+    + SignInStore
+    + Send
+    + Sync
 {
     /// Saves the discovery of a server, and replaces an earlier one.
     async fn save_discovery(&self, record: DiscoveryRecord) -> Result<(), StoreError>;
@@ -167,10 +177,10 @@ pub trait Store:
         id: Uuid,
         decision: Decision,
         audit: AuditEntry,
-    ) -> Result<Contest, StoreError>;
+    ) -> Result<HeldUpdate, StoreError>;
 
     /// Claims an approved call in order to run it: only one claim ever wins.
-    async fn claim_held(&self, id: Uuid, at_ms: i64) -> Result<Contest, StoreError>;
+    async fn claim_held(&self, id: Uuid, at_ms: i64) -> Result<HeldUpdate, StoreError>;
 
     /// Records how a claimed call ended, with its audit entry.
     async fn finish_held(
@@ -178,7 +188,7 @@ pub trait Store:
         id: Uuid,
         outcome: HeldOutcome,
         audit: AuditEntry,
-    ) -> Result<Contest, StoreError>;
+    ) -> Result<HeldUpdate, StoreError>;
 
     /// Expires waiting calls whose deadline has passed, with audit entries; at most `MAX_SWEEP` at once, oldest first.
     async fn expire_held(&self, now_ms: i64) -> Result<Vec<HeldCall>, StoreError>;
@@ -251,6 +261,10 @@ pub trait Store:
 
     /// Returns rows of the audit, newest first, at most `MAX_AUDIT_PAGE`.
     async fn audit_rows(&self, filter: AuditFilter) -> Result<Vec<AuditRow>, StoreError>;
+
+    /// Counts the calls in the audit by the time at which they ended, and by outcome. Reads at most
+    /// [`MAX_COUNTED_ROWS`] rows, the newest first.
+    async fn call_counts(&self, query: CallCountQuery) -> Result<CallCounts, StoreError>;
 
     /// Verifies the whole audit, page by page; `core::audit` documents what this can detect and what not.
     async fn verify_audit(&self) -> Result<AuditReport, StoreError>;

@@ -69,6 +69,8 @@ mod forwarding;
 mod framing;
 #[path = "gateway/health.rs"]
 mod health;
+#[path = "gateway/held_cancel.rs"]
+mod held_cancel;
 #[path = "gateway/hooks.rs"]
 mod hooks;
 #[path = "gateway/hostile.rs"]
@@ -83,6 +85,8 @@ mod jobs;
 mod kills;
 #[path = "gateway/ledger.rs"]
 mod ledger;
+#[path = "gateway/legacy_tasks.rs"]
+mod legacy_tasks;
 #[path = "gateway/limits.rs"]
 mod limits;
 #[path = "gateway/long_results.rs"]
@@ -127,6 +131,8 @@ mod remote;
 mod replica_examples;
 #[path = "gateway/rest_calls.rs"]
 mod rest_calls;
+#[path = "gateway/rest_questions.rs"]
+mod rest_questions;
 #[path = "gateway/rest_tools.rs"]
 mod rest_tools;
 #[path = "gateway/results.rs"]
@@ -149,6 +155,8 @@ mod security_page;
 mod servers_add;
 #[path = "gateway/shadowing.rs"]
 mod shadowing;
+#[path = "gateway/shared_names.rs"]
+mod shared_names;
 #[path = "gateway/shared_sessions.rs"]
 mod shared_sessions;
 #[path = "gateway/shared_store.rs"]
@@ -183,6 +191,8 @@ mod team;
 mod telemetry;
 #[path = "gateway/token_users.rs"]
 mod token_users;
+#[path = "gateway/trust_over_rest.rs"]
+mod trust_over_rest;
 #[path = "gateway/untrusted_servers.rs"]
 mod untrusted_servers;
 #[path = "gateway/up.rs"]

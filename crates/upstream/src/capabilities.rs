@@ -96,8 +96,8 @@ mod tests {
             ),
             (r#"{"elicitation":true,"roots":null}"#, "{}"),
         ];
-        for (given, told) in cases {
-            assert_eq!(askable(given).to_json().as_str(), told, "{given}");
+        for (given, expected) in cases {
+            assert_eq!(askable(given).to_json().as_str(), expected, "{given}");
         }
         let everything = r#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}"#;
         assert_eq!(ClientCapabilities::EVERYTHING.to_json().as_str(), everything);

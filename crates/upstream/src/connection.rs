@@ -34,6 +34,8 @@ pub struct Connection {
     pub revision: Revision,
     /// The capabilities that the server declared.
     pub capabilities: RawJson,
+    /// Whether the server declared the tasks of revision 2025-11-25 for calls.
+    pub has_legacy_tasks: bool,
     /// The server's `serverInfo`.
     pub server_info: Option<RawJson>,
     /// The server's instructions for models.

@@ -140,11 +140,14 @@ fn connection(
     let server_info = server_info.map(masked);
     let instructions = instructions.map(|text| secrets.mask(&text).into_owned());
     let may_ask = era == Era::Legacy && context.capabilities.as_str() != "{}";
+    let tasks = capabilities.at(&["tasks", "requests", "tools", "call"]);
+    let has_legacy_tasks = revision == Revision::V2025_11_25 && tasks.is_some_and(|tasks| tasks.is_object());
     Connection {
         server: context.server.clone(),
         era,
         revision,
         capabilities,
+        has_legacy_tasks,
         server_info,
         instructions,
         peer,

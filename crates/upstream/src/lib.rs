@@ -43,7 +43,7 @@ pub use connection::Connection;
 pub use credential::{KeyChange, MAX_KEY_BYTES, UserKeyError, UserKeyStatus, UserKeys};
 pub use error::{Remedy, UpstreamError};
 pub use lease::ConnectionLease;
-pub use link::{CallLink, ClientQuestion, LinkEvent, LinkEvents};
+pub use link::{CallLink, ClientQuestion, LinkEvent, LinkEvents, UrlCompletions};
 pub use peer::{PeerAnswer, ServerNotice};
 pub use state::{ServerState, StateReport};
 pub use supervisor::{ServerEvent, Start, Supervised, SupervisorContext};

@@ -26,6 +26,10 @@ const BACKLOG: usize = 64;
 /// Limits on the files kept from progress updates.
 const MAX_UPDATE_FILES: usize = 64;
 const MAX_UPDATE_BYTES: u64 = 64 << 20;
+/// The number of completed URL elicitations that are remembered.
+const MAX_COMPLETED_URLS: usize = 16;
+/// The longest id of a URL elicitation that is remembered, in bytes.
+const MAX_URL_ID: usize = 256;
 
 /// An event that a server sent during a call.
 #[derive(Debug)]
@@ -97,6 +101,8 @@ impl PendingQuestion {
 /// A question from a server, or from the gateway itself, to the client.
 #[derive(Debug)]
 pub struct ClientQuestion {
+    /// The server that asks; `None` for the gateway itself.
+    pub server: Option<String>,
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub method: String,
     /// The question's parameters.
@@ -139,11 +145,30 @@ struct LinkState {
     is_overdue: AtomicBool,
     /// Whether the client follows the call as a task.
     is_followed_as_task: AtomicBool,
+    /// Whether a person answers sampling requests.
+    person_samples: AtomicBool,
+    /// Ids of URL elicitations that the server reported as complete, the latest last.
+    completed_urls: Mutex<VecDeque<String>>,
+}
+
+/// The URL elicitations of a call that its server reported as complete.
+#[derive(Debug, Clone)]
+pub struct UrlCompletions(Arc<LinkState>);
+
+impl UrlCompletions {
+    /// Whether the server reported that this elicitation is complete.
+    pub fn contains(&self, id: &str) -> bool {
+        self.0.completed_urls().iter().any(|completed| completed == id)
+    }
 }
 
 impl LinkState {
     fn events(&self) -> MutexGuard<'_, VecDeque<LinkEvent>> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn completed_urls(&self) -> MutexGuard<'_, VecDeque<String>> {
+        self.completed_urls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn clock(&self) -> MutexGuard<'_, QuestionClock> {
@@ -184,6 +209,21 @@ impl LinkEvents {
     /// Notes that the client follows the call as a task from now on.
     pub fn follow_as_task(&self) {
         self.shared.is_followed_as_task.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that a person at the caller can answer sampling requests.
+    pub fn let_person_sample(&self) {
+        self.shared.person_samples.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a person at the caller can answer sampling requests.
+    pub fn person_samples(&self) -> bool {
+        self.shared.person_samples.load(Ordering::Relaxed)
+    }
+
+    /// The URL elicitations that the server reports as complete, now and later.
+    pub fn url_completions(&self) -> UrlCompletions {
+        UrlCompletions(self.shared.clone())
     }
 
     /// Returns the next event, if one is queued.
@@ -377,6 +417,11 @@ impl CallLink {
         self.shared.is_followed_as_task.load(Ordering::Relaxed)
     }
 
+    /// Whether a person at the caller can answer sampling requests.
+    pub fn person_samples(&self) -> bool {
+        self.shared.person_samples.load(Ordering::Relaxed)
+    }
+
     /// Notes that a new attempt begins, with a deadline of its own.
     pub fn begin_attempt(&self) {
         // Almost no attempt is overdue: do not write if nothing changes.
@@ -442,6 +487,10 @@ impl CallLink {
 
     /// Asks the client immediately, so that questions keep their order. The answer is awaited separately.
     pub fn question(&self, method: &str, params: Option<RawJson>) -> PendingQuestion {
+        self.question_of(None, method, params)
+    }
+
+    fn question_of(&self, server: Option<&str>, method: &str, params: Option<RawJson>) -> PendingQuestion {
         let Some(open) = OpenQuestion::new(self.shared.clone()) else { return self.over_limit() };
         let params = params.map(|params| self.masked(params));
         if let Some(fallback) = self.fallback.as_ref().filter(|one| one.answers(method)) {
@@ -449,7 +498,8 @@ impl CallLink {
             return PendingQuestion { answer, _open: Some(open) };
         }
         let (reply, answer) = oneshot::channel();
-        let question = ClientQuestion { method: method.to_owned(), params, reply };
+        let question =
+            ClientQuestion { server: server.map(str::to_owned), method: method.to_owned(), params, reply };
         match self.shared.send(LinkEvent::Question(question)) {
             Ok(()) => PendingQuestion { answer: AnswerSource::Client(answer), _open: Some(open) },
             Err(_) => PendingQuestion::refused(RpcError::new(
@@ -463,7 +513,7 @@ impl CallLink {
     /// the server's name, and refuses a form that asks for a secret.
     pub fn server_question(&self, server: &str, method: &str, params: Option<RawJson>) -> PendingQuestion {
         match asked_by(server, method, params) {
-            Ok(params) => self.question(method, params),
+            Ok(params) => self.question_of(Some(server), method, params),
             Err(fault) => {
                 tracing::warn!(
                     server.name = server,
@@ -479,7 +529,16 @@ impl CallLink {
 
     /// Reports that a URL elicitation is complete. The receiver checks by the id whether it was its own.
     pub fn elicited(&self, params: RawJson) {
-        let _ = self.shared.send(LinkEvent::Elicited(self.clean(strip_gateway_meta(params))));
+        let params = self.clean(strip_gateway_meta(params));
+        let id = params.member("elicitationId");
+        if let Some(id) = id.as_ref().and_then(RawJson::string).filter(|id| id.len() <= MAX_URL_ID) {
+            let mut completed = self.shared.completed_urls();
+            if completed.len() >= MAX_COMPLETED_URLS {
+                completed.pop_front();
+            }
+            completed.push_back(id.into_owned());
+        }
+        let _ = self.shared.send(LinkEvent::Elicited(params));
     }
 
     /// Reports that the server confirmed a subscription.
@@ -490,6 +549,16 @@ impl CallLink {
     /// Asks the client and waits for the answer.
     pub async fn ask(&self, method: &str, params: Option<RawJson>) -> Result<RawJson, RpcError> {
         self.question(method, params).answer().await
+    }
+
+    /// The same for a question of a server that was screened already.
+    pub async fn ask_for(
+        &self,
+        server: &str,
+        method: &str,
+        params: Option<RawJson>,
+    ) -> Result<RawJson, RpcError> {
+        self.question_of(Some(server), method, params).answer().await
     }
 }
 
@@ -533,7 +602,7 @@ mod tests {
         drop(asked);
     }
 
-    // Audit: with duplicate keys, the form that was checked could differ from the form that is shown.
+    // With duplicate keys, the form that is checked could differ from the form that is shown.
     #[tokio::test]
     async fn a_question_with_a_duplicate_key_is_refused() {
         let (link, mut events) = CallLink::new();
@@ -547,7 +616,7 @@ mod tests {
         assert!(events.try_recv().is_none(), "the client is not asked");
     }
 
-    // Audit: a server that asked one question after another kept its call open forever.
+    // Otherwise a server that asks one question after another would keep its call open forever.
     #[tokio::test(start_paused = true)]
     async fn questions_of_one_call_have_a_time_limit() {
         let (link, _events) = CallLink::new();

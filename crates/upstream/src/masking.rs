@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use toolbooth_core::json::RawJson;
 
-    // Audit: names of tools were masked, so that they could not be called.
+    // A tool whose name is masked could not be called.
     #[test]
     fn lists_stay_as_they_are_and_results_are_masked() {
         let secrets = KnownSecrets::new(["correct-horse"]);
@@ -68,12 +68,12 @@ mod tests {
         for (method, is_masked) in cases {
             let result = RawJson::parse(r#"{"name":"correct-horse"}"#.to_owned()).expect("JSON");
             let answer = PeerAnswer::Whole(Ok(result)).masked(method, &secrets);
-            let PeerAnswer::Whole(Ok(told)) = answer else { panic!("{method} has no result") };
-            assert_eq!(told.as_str().contains("[redacted]"), is_masked, "{method}");
+            let PeerAnswer::Whole(Ok(masked)) = answer else { panic!("{method} has no result") };
+            assert_eq!(masked.as_str().contains("[redacted]"), is_masked, "{method}");
             let error = RpcError::new(-32000, "bad correct-horse".to_owned());
             let answer = PeerAnswer::Whole(Err(error)).masked(method, &secrets);
-            let PeerAnswer::Whole(Err(told)) = answer else { panic!("{method} has no error") };
-            assert_eq!(told.message, "bad [redacted]", "{method}");
+            let PeerAnswer::Whole(Err(masked)) = answer else { panic!("{method} has no error") };
+            assert_eq!(masked.message, "bad [redacted]", "{method}");
         }
     }
 }

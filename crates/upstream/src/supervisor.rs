@@ -37,6 +37,9 @@ pub struct SupervisorContext {
     pub events: mpsc::Sender<ServerEvent>,
     /// Limits how many servers connect at the same time.
     pub slots: Arc<Semaphore>,
+    /// Limits how many of them are commands that start. Each needs a core for a moment; if all start at once on a small
+    /// machine, none finishes its handshake in time.
+    pub process_slots: Arc<Semaphore>,
 }
 
 /// An event of a supervised server.

@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    // Audit: an id as a string or fraction, a batch and a missing `jsonrpc` led to timeouts.
+    // Cases: an id as a string or fraction, a batch, and a missing `jsonrpc`. Without a match, the request would time out.
     #[test]
     fn answers_that_are_not_messages_are_matched_by_their_id() {
         let cases: [(&str, &[Option<u64>]); 13] = [

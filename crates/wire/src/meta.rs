@@ -210,16 +210,20 @@ pub const INSTANCE: &str = "toolbooth/instance";
 /// The key with which a server names its question; a modern client answers under that name.
 pub const INPUT_KEY: &str = "toolbooth/inputKey";
 
-/// Removes the gateway's own keys and subscription ids from the `_meta` of a server's parameters or result, so that a
-/// server cannot forge them.
+/// The key that names the task of a message, in revision 2025-11-25.
+pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
+/// Removes the gateway's own keys, subscription ids and task ids from the `_meta` of a server's parameters or result, so
+/// that a server cannot forge them.
 pub fn strip_gateway_meta(params: RawJson) -> RawJson {
     let text = params.as_bytes();
     if memchr::memmem::find(text, b"_meta").is_none() && memchr::memchr(b'\\', text).is_none() {
         return params;
     }
-    // The id of the gateway's subscription at the server has no meaning for the client.
-    let is_subscription = |key: &str| key.eq_ignore_ascii_case(SUBSCRIPTION_ID);
-    let is_removed = |key: &str| (is_gateway_key(key) && key != INPUT_KEY) || is_subscription(key);
+    // The id of the gateway's subscription or task at the server has no meaning for the client.
+    let is_id =
+        |key: &str| key.eq_ignore_ascii_case(SUBSCRIPTION_ID) || key.eq_ignore_ascii_case(RELATED_TASK);
+    let is_removed = |key: &str| (is_gateway_key(key) && key != INPUT_KEY) || is_id(key);
     let mut count = 0;
     let mut is_clean = true;
     JsonCursor::new(params.as_str(), 0).each_member(|spot| {

@@ -1,9 +1,9 @@
 //! `toolbooth calls`: lists finished calls and shows their records.
 
-use super::approvals::{IdKind, id, short};
-use super::{on_gateway, print_entries};
+use super::approvals::{IdKind, call_of_held, id, short};
+use super::{on_gateway, print_entries, running_calls};
 use crate::exit::Exit;
-use crate::failure::CommandResult;
+use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::GatewayHandle;
 use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
@@ -30,7 +30,14 @@ enum CallsAction {
     List(CallsListArguments),
     /// Show the record of a call: attempts, timings, files.
     Show {
-        /// Id of the call, or 6 or more characters of its beginning or its end.
+        /// Id of the call or of its held call, or 6 or more characters of its beginning or its end.
+        id: String,
+    },
+    /// List calls that have not ended: running ones, and those that wait for approval or for an answer.
+    Running,
+    /// Cancel a call that has not ended. A call that waits for approval is withdrawn and does not run.
+    Cancel {
+        /// Id of the call or of its held call, or 6 or more characters of its beginning or its end.
         id: String,
     },
 }
@@ -63,6 +70,8 @@ pub fn run(global: &GlobalOptions, arguments: CallsArguments) -> CommandResult {
         match arguments.action.unwrap_or(CallsAction::List(arguments.filter)) {
             CallsAction::List(filter) => list(gateway, global, &filter).await,
             CallsAction::Show { id } => show(gateway, global, &id).await,
+            CallsAction::Running => running_calls::list(gateway, global).await,
+            CallsAction::Cancel { id } => running_calls::cancel(gateway, global, &id).await,
         }
     })
 }
@@ -87,8 +96,13 @@ async fn list(gateway: &GatewayHandle, global: &GlobalOptions, filter: &CallsLis
 }
 
 async fn show(gateway: &GatewayHandle, global: &GlobalOptions, text: &str) -> CommandResult {
-    let id = id(gateway, IdKind::Calls, text).await?;
-    let call = gateway.get(&format!("/calls/{id}")).await?;
+    let call = match find(gateway, text).await {
+        Err(failure) if failure.fault.code == "call.unknown" => match call_of_held(gateway, text).await? {
+            Some(id) => gateway.get(&format!("/calls/{id}")).await?,
+            None => return Err(failure),
+        },
+        found => found?,
+    };
     match global.json {
         true => render::print_json(&call),
         false => render::print(&page(&call)),
@@ -96,22 +110,63 @@ async fn show(gateway: &GatewayHandle, global: &GlobalOptions, text: &str) -> Co
     Ok(Exit::Ok)
 }
 
+async fn find(gateway: &GatewayHandle, text: &str) -> Result<Value, CommandFailure> {
+    let id = id(gateway, IdKind::Calls, text).await?;
+    gateway.get(&format!("/calls/{id}")).await
+}
+
+/// The name that clients use for the tool. That of a tool that is gone is made of its server and its own name.
 fn name_of(call: &Value) -> String {
     let tool = call["tool"].as_str().unwrap_or_default();
-    match call["server"].as_str() {
-        Some(server) => format!("{server}.{tool}"),
-        None => tool.to_owned(),
+    match (call["name"].as_str(), call["server"].as_str()) {
+        (Some(name), _) => name.to_owned(),
+        // Names with an underscore first are the gateway's own.
+        (None, Some(server)) if !server.starts_with('_') => format!("{server}_{tool}"),
+        (None, _) => tool.to_owned(),
+    }
+}
+
+/// What has become of a call: the state of its held call or of the run that it started, if it has one.
+fn present_outcome(call: &Value) -> &str {
+    let text = |key: &str| call[key].as_str().unwrap_or_default();
+    match (text("outcome"), text("held_state"), text("run_state")) {
+        ("held", state @ ("rejected" | "expired"), _) => state,
+        // The approved call has a record of its own.
+        ("held", "approved" | "done" | "failed", _) => "approved",
+        ("done", _, "waiting" | "held") => "held",
+        ("done", _, state @ ("pending" | "running" | "failed" | "cancelled")) => state,
+        (outcome, ..) => outcome,
     }
 }
 
 fn outcome(word: &str, code: &str) -> TableCell {
     let text = if code.is_empty() { word.to_owned() } else { format!("{word}, {code}") };
+    outcome_cell(word, &text)
+}
+
+fn outcome_cell(word: &str, text: &str) -> TableCell {
     match word {
-        "done" => TableCell::toned(&text, Tone::Good),
-        "failed" | "tool_error" | "timeout" => TableCell::toned(&text, Tone::Bad),
-        "held" | "unknown" => TableCell::toned(&text, Tone::Warn),
+        "done" | "approved" => TableCell::toned(text, Tone::Good),
+        "failed" | "rejected" | "tool_error" | "timeout" => TableCell::toned(text, Tone::Bad),
+        "held" | "unknown" => TableCell::toned(text, Tone::Warn),
         _ => text.into(),
     }
+}
+
+/// Says that a call replays a dead letter, and whether automatically.
+fn replay(call: &Value) -> Option<String> {
+    call["replay_of"].as_str()?;
+    Some(match call["replayed_by"].as_str() {
+        Some(by) => format!("replay by {}", line(by)),
+        None => "automatic replay".to_owned(),
+    })
+}
+
+fn listed_outcome(call: &Value) -> TableCell {
+    let word = present_outcome(call);
+    let code = call["code"].as_str().filter(|code| !code.is_empty()).map(str::to_owned);
+    let parts = [Some(word.to_owned()), code, replay(call)];
+    outcome_cell(word, &parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 /// A table of calls.
@@ -124,7 +179,7 @@ fn table(calls: &[Value]) -> String {
             ago(call["at_ms"].as_i64().unwrap_or(0)).into(),
             name_of(call).into(),
             text("user").into(),
-            outcome(text("outcome"), text("code")),
+            listed_outcome(call),
             call["duration_ms"].as_u64().unwrap_or(0).to_string().into(),
             text("arguments_preview").into(),
         ]);
@@ -147,7 +202,7 @@ fn page(call: &Value) -> String {
             out.push_str(&format!("  {:<13}{value}\n", paint.tone(Tone::Dim, name)));
         }
     };
-    row("outcome", Some(text("outcome")));
+    row("outcome", Some(line(present_outcome(call))));
     row("fault", Some(text("code")));
     row("caller", Some(text("user")));
     row("persona", Some(text("persona")));
@@ -160,6 +215,8 @@ fn page(call: &Value) -> String {
     row("result", number("result_bytes", "bytes"));
     row("held call", Some(text("held")));
     row("dead letter", Some(text("dead_letter")));
+    row("replay", replay(call));
+    row("replay of", Some(text("replay_of")));
     row("audit row", call["audit_seq"].as_u64().map(|seq| seq.to_string()));
     let attempts = call["attempts"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !attempts.is_empty() {
@@ -201,9 +258,38 @@ mod tests {
             "artifacts": [{"id": "f1", "name": "report.html", "mime": "text/html", "viewer": "html"}],
         });
         let shown = page(&call);
-        for part in ["web.find", "0199", "90 ms", "mcp:a", "timeout, call.timeout", "report.html", "html"] {
+        for part in ["web_find", "0199", "90 ms", "mcp:a", "timeout, call.timeout", "report.html", "html"] {
             assert!(shown.contains(part), "{part} is missing in\n{shown}");
         }
         assert!(!shown.contains("waited") && !shown.contains("dead letter"), "{shown}");
+    }
+
+    #[test]
+    fn a_list_shows_what_has_become_of_a_call() {
+        let cases = [
+            (json!({"outcome": "done"}), "done"),
+            (json!({"outcome": "held", "held_state": "pending"}), "held"),
+            (json!({"outcome": "held", "held_state": "rejected"}), "rejected"),
+            (json!({"outcome": "held", "held_state": "done"}), "approved"),
+            (json!({"outcome": "done", "run_state": "waiting"}), "held"),
+            (json!({"outcome": "done", "run_state": "succeeded"}), "done"),
+        ];
+        for (call, expected) in cases {
+            assert_eq!(present_outcome(&call), expected, "{call}");
+        }
+        assert_eq!(replay(&json!({"replay_of": "1"})).as_deref(), Some("automatic replay"));
+        let by_hand = json!({"replay_of": "1", "replayed_by": "ann"});
+        assert_eq!(replay(&by_hand).as_deref(), Some("replay by ann"));
+        assert_eq!(replay(&json!({"dead_letter": "1"})), None);
+    }
+
+    #[test]
+    fn a_tool_has_the_name_that_clients_use() {
+        let names = [
+            json!({"server": "notes", "tool": "send_note", "name": "send_note_2"}),
+            json!({"server": "notes", "tool": "send_note"}),
+            json!({"server": "_manifest", "tool": "skill_brief"}),
+        ];
+        assert_eq!(names.map(|call| name_of(&call)), ["send_note_2", "notes_send_note", "skill_brief"]);
     }
 }

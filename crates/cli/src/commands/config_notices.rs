@@ -10,6 +10,9 @@ use toolbooth_core::server::{ServerEntry, Share, Transport};
 /// The maximum number of names in a sentence.
 const MAX_NAMES: usize = 8;
 
+/// How to turn `approval.default` off.
+const NEVER_ASK: &str = "`approval.default = \"never\"` turns this off";
+
 /// A fact about the configuration, and how to change it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ConfigNotice {
@@ -26,23 +29,23 @@ pub fn held_calls(loaded: &LoadedConfig) -> Vec<ConfigNotice> {
     let settings = &loaded.settings;
     match settings.approval.default {
         AskDefault::Never => {}
-        AskDefault::Writes => add(
-            "every call that changes something waits for approval".into(),
-            "`approval.default: never` turns this off",
-        ),
+        AskDefault::Writes => add("every call that changes something waits for approval".into(), NEVER_ASK),
         AskDefault::Always => {
-            add("every call waits for approval".into(), "`approval.default: never` turns this off");
+            add("every call waits for approval".into(), NEVER_ASK);
         }
     }
     if settings.policy.consent == ConsentSetting::Gateway {
         add(
             "the first call of each tool that does not only read waits for consent".into(),
-            "`policy.consent: client` leaves this question to the clients",
+            "`policy.consent = \"client\"` leaves this question to the clients",
         );
     }
     let layers = settings.policy.layers.iter().flat_map(|layer| &layer.rules);
     if layers.chain(&settings.policy.rules).any(|rule| rule.effect == EffectSetting::Ask) {
-        add("calls that a rule asks about wait for approval".into(), "edit `effect: ask` in `policy.rules`");
+        add(
+            "calls that a rule asks about wait for approval".into(),
+            "edit `effect = \"ask\"` in `policy.rules`",
+        );
     }
     let of_manifests = loaded.manifests.iter().map(|manifest| (&manifest.name, &manifest.overlay));
     let (always, first) = asking_tools(settings, of_manifests);
@@ -79,7 +82,7 @@ pub fn held_calls(loaded: &LoadedConfig) -> Vec<ConfigNotice> {
         }
         if asks_consent(settings, entry) {
             let text = format!("the first call of each tool on `{name}` waits for consent");
-            add(text, "`requires_consent: false` of the server turns this off");
+            add(text, "`requires_consent = false` of the server turns this off");
         }
     }
     notices
@@ -124,8 +127,9 @@ pub fn processes_per_user(loaded: &LoadedConfig) -> Option<ConfigNotice> {
         entries(loaded).filter(own_processes).map(|entry| entry.name.to_string()).collect();
     (!found.is_empty()).then(|| ConfigNotice {
         text: format!("each active user has an own process of {}, often 50 to 100 MB each", names(&found),),
-        change: "`share: all` of a server lets all users share one process, if it keeps no state of a user"
-            .into(),
+        change:
+            "`share = \"all\"` of a server lets all users share one process, if it keeps no state of a user"
+                .into(),
     })
 }
 

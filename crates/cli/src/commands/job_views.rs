@@ -1,7 +1,12 @@
-//! Tables and pages of jobs and their runs.
+//! Tables and pages of jobs, and of the runs of jobs and skills.
 
 use crate::render::{self, Paint, Table, TableCell, Tone, ago, line, moment};
 use serde_json::Value;
+
+/// The maximum number of lines that are shown of the results of one step.
+const MAX_RESULT_LINES: usize = 20;
+/// The maximum length of such a line, in characters.
+const MAX_LINE_LENGTH: usize = 200;
 
 fn state_cell(job: &Value) -> TableCell {
     if let Some(open) = job["open_criteria"].as_u64().filter(|open| *open > 0) {
@@ -60,8 +65,9 @@ pub(super) fn page(job: &Value) -> String {
     row("skills", list("required_skills"));
     row("tools", list("required_tools"));
     row("capabilities", list("capability_requirements"));
-    row("next run", job["next_run_at"].as_i64().map(moment).unwrap_or_default());
+    row("recurrence", recurrence(&job["recurrence"]));
     row("time zone", job["schedule"]["timezone"].as_str().map(line).unwrap_or_default());
+    row("next run", next_run(job));
     let health = &job["health"]["job"];
     if let (Some(runs), Some(rate)) = (health["runs"].as_u64(), health["success_rate"].as_f64()) {
         row("health", format!("{:.0} % of {} succeeded", rate * 100.0, render::count(runs as usize, "run")));
@@ -93,6 +99,30 @@ pub(super) fn page(job: &Value) -> String {
     out
 }
 
+/// When a job is due, such as `0 7 * * 1-5` or `weekly, every 2`.
+fn recurrence(recurrence: &Value) -> String {
+    let text = |key: &str| recurrence[key].as_str().map(line);
+    let rule = match (text("cron"), text("frequency"), recurrence["interval"].as_u64()) {
+        (Some(pattern), ..) => format!("cron {pattern}"),
+        (None, Some(frequency), None | Some(1)) => frequency,
+        (None, Some(frequency), Some(interval)) => format!("{frequency}, every {interval}"),
+        (None, None, _) => return String::new(),
+    };
+    let from = text("start_date").map(|date| format!(" from {date}")).unwrap_or_default();
+    let until = text("end_date").map(|date| format!(" until {date}")).unwrap_or_default();
+    format!("{rule}{from}{until}")
+}
+
+/// The next time of a job, in UTC and in the time zone of its recurrence.
+fn next_run(job: &Value) -> String {
+    let Some(at) = job["next_run_at"].as_i64() else { return String::new() };
+    let schedule = &job["schedule"];
+    match (schedule["next_run_local"].as_str(), schedule["timezone"].is_string()) {
+        (Some(local), true) => format!("{} ({})", line(local), moment(at)),
+        _ => moment(at),
+    }
+}
+
 fn list_of(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
@@ -113,10 +143,15 @@ fn criteria(run: &Value) -> String {
     out
 }
 
-/// The page of one run: its steps in order, tasks and criteria.
+/// The page of one run of a job or skill: its steps in order with their results, tasks and criteria.
 pub(super) fn run_page(run: &Value) -> String {
     let text = |key: &str| run[key].as_str().map(line).unwrap_or_default();
-    let mut out = format!("Run {} of {} is {}.\n", text("id"), text("job"), text("status"));
+    let name = if run["skill"].is_string() { text("skill") } else { text("job") };
+    let status = text("status");
+    let verb = if matches!(status.as_str(), "succeeded" | "failed") { "has" } else { "is" };
+    let mut out = format!("Run {} of {name} {verb} {status}.\n", text("id"));
+    // A skill has one part.
+    out.push_str(&steps(&run["steps"]));
     for part in list_of(&run["parts"]) {
         out.push_str(&steps(&part["steps"]));
         if let Some(task) = part["task"].as_str() {
@@ -127,19 +162,43 @@ pub(super) fn run_page(run: &Value) -> String {
     out + &criteria(run)
 }
 
-/// One line for each step.
-pub(super) fn steps(steps: &Value) -> String {
+/// One line for each step, followed by its results.
+fn steps(steps: &Value) -> String {
     let mut out = String::new();
     for step in list_of(steps) {
         let text = |key: &str| step[key].as_str().map(line).unwrap_or_default();
         let why = step["error"]["message"].as_str().map(|why| format!(": {}", line(why))).unwrap_or_default();
         let held = match (text("status").as_str(), text("held")) {
-            ("held", held) => format!(": waits for approval as {held}"),
+            ("held", held) => {
+                format!(": waits for approval as {held}; `toolbooth approvals approve {held}` approves it")
+            }
             _ => String::new(),
         };
         out.push_str(&format!("  {}  {}  {}{why}{held}\n", text("status"), text("id"), text("tool")));
+        out.push_str(&results(&step["results"]));
     }
     out
+}
+
+/// The beginning of a step's results. Each line is indented, so that a result cannot imitate a line of this program.
+fn results(results: &Value) -> String {
+    let text = match results {
+        Value::Null => return String::new(),
+        Value::String(text) => text.clone(),
+        other => serde_json::to_string_pretty(other).unwrap_or_default(),
+    };
+    let text = render::plain(&text);
+    let mut lines = text.lines();
+    let mut out = String::new();
+    for one in lines.by_ref().take(MAX_RESULT_LINES) {
+        let shown: String = one.chars().take(MAX_LINE_LENGTH).collect();
+        let cut = if shown.len() < one.len() { "…" } else { "" };
+        out.push_str(&format!("      {shown}{cut}\n"));
+    }
+    match lines.count() {
+        0 => out,
+        more => format!("{out}      … {} more; --json shows all\n", render::count(more, "line")),
+    }
 }
 
 /// A table of runs.
@@ -167,4 +226,46 @@ pub(super) fn run_table(runs: &[Value]) -> String {
         ]);
     }
     table.draw(Paint::stdout())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_page_of_a_run_shows_the_results_of_its_steps() {
+        let steps = json!([
+            {"id": "read", "tool": "demo_read", "status": "succeeded", "results": {"pages": 3}},
+            {"id": "long", "tool": "demo_read", "status": "succeeded", "results": "line\n".repeat(30)},
+            {"id": "write", "tool": "demo_write", "status": "cancelled", "held": "0199"},
+        ]);
+        let runs = [
+            json!({"id": "1", "skill": "brief", "status": "cancelled", "steps": steps}),
+            json!({"id": "1", "job": "brief", "status": "cancelled", "parts": [{"id": "plan", "steps": steps}]}),
+        ];
+        for run in runs {
+            let shown = run_page(&run);
+            for part in ["Run 1 of brief is cancelled.", "      {\n", "        \"pages\": 3\n", "10 lines"] {
+                assert!(shown.contains(part), "{part} is missing in\n{shown}");
+            }
+            assert!(shown.contains("  cancelled  write  demo_write\n"), "{shown}");
+            assert!(!shown.contains("waits for approval"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn the_page_of_a_job_shows_its_pattern_and_the_time_of_its_zone() {
+        let job = json!({
+            "name": "brief", "status": "scheduled", "next_run_at": 0,
+            "recurrence": {"cron": "0 1 * * *", "timezone": "Europe/Berlin"},
+            "schedule": {"timezone": "Europe/Berlin", "next_run_local": "1970-01-01 01:00 +01:00"},
+        });
+        let shown = page(&job);
+        for part in ["cron 0 1 * * *", "Europe/Berlin", "1970-01-01 01:00 +01:00 (1970-01-01 00:00:00Z)"] {
+            assert!(shown.contains(part), "{part} is missing in\n{shown}");
+        }
+        assert_eq!(recurrence(&json!({"frequency": "weekly", "interval": 2})), "weekly, every 2");
+        assert_eq!(recurrence(&Value::Null), "");
+    }
 }

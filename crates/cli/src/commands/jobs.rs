@@ -1,7 +1,8 @@
 //! `toolbooth jobs`: lists, changes, schedules, runs and cancels jobs, and shows their history.
 
+use super::approvals::run_id;
 use super::job_views::{page, run_page, run_table, table};
-use super::{on_gateway, print_entries};
+use super::{bundled_hint, on_gateway, print_entries, warn_if_not_running};
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
@@ -63,7 +64,7 @@ enum JobsAction {
     /// List the runs of a job, or show one of them: its steps, results and criteria.
     History {
         name: String,
-        /// Id of the run.
+        /// Id of the run, or 6 or more characters of its beginning or its end.
         #[arg(conflicts_with = "limit")]
         run: Option<String>,
         /// Maximum number of runs.
@@ -80,14 +81,14 @@ enum JobsAction {
     /// Continue a held run: repeat its interrupted steps, or skip them.
     Decide {
         name: String,
-        /// Id of the run.
+        /// Id of the run, or 6 or more characters of its beginning or its end.
         run: String,
         decision: RunDecision,
     },
     /// Say whether a run meets an acceptance criterion.
     Confirm {
         name: String,
-        /// Id of the run.
+        /// Id of the run, or 6 or more characters of its beginning or its end.
         run: String,
         /// Number of the criterion, from 0, as `jobs show` lists it.
         criterion: u32,
@@ -193,14 +194,14 @@ pub async fn within(
         JobsAction::Schedule { name } => {
             let body = json!({ "target_status": "scheduled" });
             let exit = change(gateway, global, &name, "transition", Some(body)).await?;
-            warn_if_not_running(gateway);
+            warn_if_not_running(gateway, "the job does not run");
             Ok(exit)
         }
         JobsAction::Run(arguments) => start(gateway, global, &arguments).await,
         JobsAction::Pause { name } => change(gateway, global, &name, "schedule/pause", None).await,
         JobsAction::Resume { name } => {
             let exit = change(gateway, global, &name, "schedule/resume", None).await?;
-            warn_if_not_running(gateway);
+            warn_if_not_running(gateway, "the job does not run");
             Ok(exit)
         }
         JobsAction::Cancel { name } => {
@@ -208,14 +209,14 @@ pub async fn within(
         }
         JobsAction::History { name, run: None, limit } => history(gateway, global, &name, limit).await,
         JobsAction::History { name, run: Some(run), .. } => {
-            let path = format!("/jobs/{}/runs/{}", segment(&name), segment(&run));
+            let path = run_path(gateway, &name, &run).await?;
             print_run(global, &gateway.get(&path).await?);
             Ok(Exit::Ok)
         }
         JobsAction::Next { name, count } => next(gateway, global, &name, count).await,
         JobsAction::Decide { name, run, decision } => decide(gateway, global, &name, &run, decision).await,
         JobsAction::Confirm { name, run, criterion, answer } => {
-            let path = format!("/jobs/{}/runs/{}/criteria", segment(&name), segment(&run));
+            let path = run_path(gateway, &name, &run).await? + "/criteria";
             let met = matches!(answer, CriterionAnswer::Met);
             let body = json!({ "criterion": criterion, "met": met }).to_string();
             let run = read(&gateway.post("answering", &path, Some(body.into())).await?)?;
@@ -268,9 +269,35 @@ async fn show(gateway: &GatewayHandle, global: &GlobalOptions, name: &str) -> Co
 
 async fn create(gateway: &GatewayHandle, global: &GlobalOptions, file: &Path) -> CommandResult {
     let text = read_definition(file)?;
-    let job = read(&gateway.post("creating the job", "/jobs", Some(text.into())).await?)?;
+    let job: Value = read(&gateway.post("creating the job", "/jobs", Some(text.into())).await?)?;
     print_job(global, &job, "Created");
+    if !global.json {
+        warn_of_missing_tools(gateway, job).await;
+    }
     Ok(Exit::Ok)
+}
+
+/// Warns of tools that a new job needs and that are not there.
+async fn warn_of_missing_tools(gateway: &GatewayHandle, mut job: Value) {
+    let missing = |job: &Value| -> Vec<String> {
+        let reasons = job["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        reasons.filter(|reason| bundled_hint::names_missing_tool(reason)).map(str::to_owned).collect()
+    };
+    let mut found = missing(&job);
+    if !found.is_empty() && matches!(gateway, GatewayHandle::Embedded(_)) {
+        // A server that was never connected has not listed its tools yet.
+        gateway.connect(ServerSelection::All).await;
+        let path = format!("/jobs/{}", segment(job["name"].as_str().unwrap_or_default()));
+        job = gateway.get(&path).await.unwrap_or(job);
+        found = missing(&job);
+    }
+    let word = Paint::stderr().tone(Tone::Warn, "warning");
+    for reason in &found {
+        render::complain(&format!("{word}: {}\n", line(reason)));
+    }
+    if let Some(hint) = bundled_hint::of_sentence(gateway, &found.join("; ")).await {
+        render::complain(&format!("hint: {}\n", render::wrap(&hint, 6)));
+    }
 }
 
 impl WorkEditArguments {
@@ -332,14 +359,11 @@ async fn change(
     Ok(Exit::Ok)
 }
 
-/// Warns that a scheduled job does not run while only commands use the store.
-fn warn_if_not_running(gateway: &GatewayHandle) {
-    if matches!(gateway, GatewayHandle::Embedded(_)) {
-        let word = Paint::stderr().tone(Tone::Warn, "warning");
-        render::complain(&format!(
-            "{word}: no gateway is running; the job does not run until `toolbooth start` starts one\n"
-        ));
-    }
+/// The path of a run that is given by its id or a part of it.
+async fn run_path(gateway: &GatewayHandle, name: &str, run: &str) -> Result<String, CommandFailure> {
+    let job = format!("/jobs/{}", segment(name));
+    let run = run_id(gateway, &job, run).await?;
+    Ok(format!("{job}/runs/{}", segment(&run)))
 }
 
 async fn start(
@@ -362,13 +386,24 @@ async fn start(
     let act = if arguments.again { "rerun" } else { "run" };
     let body = json!({ "arguments": values }).to_string();
     let path = format!("/jobs/{name}/{act}");
-    let mut run = read(&gateway.post("running the job", &path, Some(body.into())).await?)?;
+    let mut run = match gateway.post("running the job", &path, Some(body.into())).await {
+        Ok(body) => read(&body)?,
+        Err(failure) => {
+            return Err(match bundled_hint::of_sentence(gateway, &failure.fault.message).await {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            });
+        }
+    };
     let id = run["id"].as_str().unwrap_or_default().to_owned();
     while !arguments.no_wait && matches!(run["status"].as_str(), Some("pending" | "running")) {
         tokio::time::sleep(POLL).await;
         run = gateway.get(&format!("/jobs/{name}/runs/{}", segment(&id))).await?;
     }
     print_run(global, &run);
+    if matches!(run["status"].as_str(), Some("pending" | "running" | "waiting")) {
+        warn_if_not_running(gateway, "the run does not continue");
+    }
     Ok(match run["status"].as_str() {
         Some("waiting" | "held") => Exit::Held,
         Some("failed" | "cancelled") => Exit::Failed,
@@ -412,8 +447,13 @@ async fn next(gateway: &GatewayHandle, global: &GlobalOptions, name: &str, count
     if times.is_empty() {
         render::print("The job has no time at which it is due.\n");
     }
-    for at in times {
-        render::print(&format!("{}\n", moment(at.as_i64().unwrap_or(0))));
+    let in_zone = schedule["timezone"].is_string();
+    for (number, at) in times.iter().enumerate() {
+        let utc = moment(at.as_i64().unwrap_or(0));
+        match schedule["upcoming_local"][number].as_str().filter(|_| in_zone) {
+            Some(local) => render::print(&format!("{} ({utc})\n", line(local))),
+            None => render::print(&format!("{utc}\n")),
+        }
     }
     if !times.is_empty() && job["status"] != "scheduled" && job["status"] != "running" {
         // A cancelled job has a final state, which only `resume` leaves.
@@ -434,7 +474,7 @@ async fn decide(
         RunDecision::Repeat => "repeat",
         RunDecision::Skip => "skip",
     };
-    let path = format!("/jobs/{}/runs/{}/decide", segment(name), segment(run));
+    let path = run_path(gateway, name, run).await? + "/decide";
     let body = json!({ "interrupted": word }).to_string();
     let run = read(&gateway.post("continuing the run", &path, Some(body.into())).await?)?;
     print_run(global, &run);

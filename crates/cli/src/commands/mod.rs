@@ -3,6 +3,7 @@
 pub mod approvals;
 mod argument_kind;
 pub mod audit;
+mod bundled_hint;
 pub mod call;
 mod call_arguments;
 mod call_result;
@@ -12,6 +13,7 @@ pub mod completions;
 pub mod config;
 mod config_notices;
 pub mod connect;
+pub mod console;
 pub mod dead_letters;
 pub mod doctor;
 pub mod events;
@@ -26,11 +28,12 @@ pub mod man;
 pub mod manifest;
 pub mod plan;
 pub mod reload;
+mod running_calls;
 pub mod serve;
 mod server_edits;
 mod server_view;
 pub mod servers;
-mod servers_add;
+pub mod servers_add;
 mod servers_key;
 mod servers_login;
 pub mod service;
@@ -49,12 +52,13 @@ pub mod trust;
 mod unsupplied_names;
 pub mod up;
 pub mod upgrade;
+mod waiting_work;
 
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::GatewayHandle;
 use crate::global_options::GlobalOptions;
-use crate::render::{self, Paint};
+use crate::render::{self, Paint, Tone};
 use serde_json::{Value, json};
 use std::future::Future;
 use toolbooth_core::fault::{Blame, Problem};
@@ -103,6 +107,15 @@ pub fn print_entries(
         _ if global.json => render::print_json(answer),
         [] => render::print(if_empty),
         entries => render::print(&table(entries)),
+    }
+}
+
+/// Warns that work does not go on while only commands use the store.
+fn warn_if_not_running(gateway: &GatewayHandle, consequence: &str) {
+    if matches!(gateway, GatewayHandle::Embedded(_)) {
+        let word = Paint::stderr().tone(Tone::Warn, "warning");
+        let text = format!("no gateway is running; {consequence} until `toolbooth start` starts one");
+        render::complain(&format!("{word}: {text}\n"));
     }
 }
 

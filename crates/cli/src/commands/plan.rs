@@ -139,7 +139,10 @@ async fn off(gateway: &GatewayHandle, global: &GlobalOptions, selector: &PlanSel
         [] => render::print("Plan mode was not on.\n"),
         plans => {
             let ids: Vec<&str> = plans.iter().map(|plan| short(&plan["id"])).collect();
-            render::print(&format!("Plan mode is off. Steps of plan {} stay pending.\n", ids.join(", ")));
+            render::print(&format!(
+                "Plan mode is off. Pending steps of plan {} stay pending.\n",
+                ids.join(", ")
+            ));
         }
     }
     Ok(Exit::Ok)
@@ -312,7 +315,7 @@ fn report(answer: &Value, global: &GlobalOptions) -> CommandResult {
         }
         render::print(&table.draw(Paint::stdout()));
         if failed {
-            render::complain("The plan stopped at the step that failed; the other steps stay pending.\n");
+            render::complain("The plan stopped at the step that failed; pending steps stay pending.\n");
         }
     }
     Ok(if failed { Exit::Failed } else { Exit::Ok })

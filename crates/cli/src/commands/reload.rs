@@ -1,6 +1,7 @@
 //! `toolbooth reload`: makes the running gateway reload its configuration.
 
 use super::in_runtime;
+use super::shell_variables::{self, GatewayEnvironment};
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::{GatewayHandle, read};
@@ -13,16 +14,34 @@ pub fn run(global: &GlobalOptions) -> CommandResult {
     in_runtime(async {
         let gateway = GatewayHandle::require_running(global).await?;
         let report = ask(&gateway).await?;
+        let findings: Vec<&str> =
+            report["findings"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        // The rest of the configuration is in force, but what has the error is not.
+        let exit = match findings.iter().any(|finding| finding.starts_with("error[")) {
+            true => Exit::Failed,
+            false => Exit::Ok,
+        };
         if global.json {
             render::print_json(&report);
-            return Ok(Exit::Ok);
+            return Ok(exit);
         }
         render::print(&describe(&report));
-        for finding in report["findings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            render::complain(&format!("\n{}", render::finding(&render::plain(finding), Paint::stderr())));
+        let environment = GatewayEnvironment::of(&gateway, global);
+        for finding in findings {
+            let finding = with_fix(finding, environment);
+            render::complain(&format!("\n{}", render::finding(&render::plain(&finding), Paint::stderr())));
         }
-        Ok(Exit::Ok)
+        Ok(exit)
     })
+}
+
+/// Replaces the hint about a variable that is set in this shell, but not for the gateway.
+fn with_fix(finding: &str, environment: GatewayEnvironment) -> String {
+    let lacks = shell_variables::unset_variable(finding).is_some();
+    let fix = if lacks { shell_variables::fix("", finding, environment) } else { None };
+    let Some(fix) = fix else { return finding.to_owned() };
+    let rest = finding.lines().filter(|line| !line.starts_with("hint: "));
+    rest.map(|line| format!("{line}\n")).collect::<String>() + &format!("hint: {fix}\n")
 }
 
 /// Makes a gateway reload its configuration, and returns its report.

@@ -56,7 +56,7 @@ pub fn run(global: &GlobalOptions, name: &str, edit: ServerEdit) -> CommandResul
         if !global.json {
             render::print(&format!("The server {} is {word} in {}.\n", line(name), render::path(&path)));
             if edit == ServerEdit::Remove {
-                render::print(&after_last(global, &path).unwrap_or_default());
+                render::print(&after_last(global).unwrap_or_default());
             }
         }
         let report = json!({ word: name, "file": path });
@@ -68,18 +68,22 @@ pub fn run(global: &GlobalOptions, name: &str, edit: ServerEdit) -> CommandResul
 }
 
 /// Says which tools are offered if no server is configured any more.
-fn after_last(global: &GlobalOptions, file: &Path) -> Option<String> {
+fn after_last(global: &GlobalOptions) -> Option<String> {
     let (_, loaded) = gateway::load(global).ok()?;
     if !loaded.servers.is_empty() {
         return None;
     }
     let text = match loaded.is_empty_of_servers() {
         true => "It was the last one, so the bundled servers are offered again.".to_owned(),
-        false => format!(
-            "It was the last one. An empty list of servers turns the bundled ones off as well: remove the list from {} \
-             to have them again.",
-            render::path(file)
-        ),
+        false => {
+            // The list may be in another file than the removed entry.
+            let files: Vec<String> = loaded.files_with_server_maps().into_iter().map(render::path).collect();
+            format!(
+                "It was the last one. An empty list of servers turns the bundled ones off as well: remove the list from {} \
+                 to have them again.",
+                files.join(" and ")
+            )
+        }
     };
     Some(format!("{}\n", render::wrap(&text, 0)))
 }
@@ -156,7 +160,7 @@ fn remove_manifest(global: &GlobalOptions, name: &str, file: PathBuf) -> Command
     in_runtime(async {
         if !global.json {
             render::print(&format!("Removed the tools of {}: {}.\n", line(name), render::path(&file)));
-            let offered = settings.and_then(|settings| after_last(global, &settings));
+            let offered = settings.and_then(|_| after_last(global));
             render::print(&offered.unwrap_or_default());
         }
         reload_files(global, json!({ "removed": name, "file": file })).await

@@ -1,6 +1,7 @@
 //! `toolbooth servers login` and `logout`: the gateway's own sign-in to a server.
 
 use super::server_view::{print_server, suggest};
+use crate::browser::open_page;
 use crate::callback::{CallbackListener, state_of};
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
@@ -14,7 +15,6 @@ use bytes::Bytes;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::IsTerminal;
-use std::process::Stdio;
 use std::time::Duration;
 use toolbooth_core::fault::{Blame, Problem};
 
@@ -107,20 +107,8 @@ fn show(url: &str, global: &GlobalOptions, arguments: &ServerLoginArguments) {
     }
     let is_page = url.starts_with("https://") || url.starts_with("http://");
     if is_page && !arguments.no_browser && !global.json && std::io::stdout().is_terminal() {
-        open(url);
+        open_page(url);
     }
-}
-
-/// Opens a page in the user's browser, if there is one. Its URL is printed in any case.
-fn open(url: &str) {
-    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let has_screen = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
-    if !cfg!(target_os = "macos") && !has_screen {
-        return;
-    }
-    let mut command = tokio::process::Command::new(program);
-    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let _ = command.spawn();
 }
 
 fn cannot_listen(port: Option<u16>, error: &std::io::Error) -> CommandFailure {

@@ -1,7 +1,8 @@
 //! `toolbooth skills`: lists, shows, checks and runs skills.
 
+use super::approvals::run_id;
 use super::call::{self, CallArguments};
-use super::{job_views, on_gateway, print_entries};
+use super::{bundled_hint, job_views, on_gateway, print_entries};
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::CommandResult;
@@ -55,7 +56,7 @@ enum SkillsAction {
     Runs {
         /// Name of the skill.
         name: String,
-        /// Id of the run.
+        /// Id of the run, or 6 or more characters of its beginning or its end.
         run: Option<String>,
     },
 }
@@ -100,7 +101,7 @@ pub async fn within(
                 gateway.post("running the skill", &path, Some("{}".into())).await?;
             }
             let what = CallArguments::of_words(skill_tool_name(&name), pairs, args);
-            call::run_skill(gateway, global, &what, prompter).await
+            call::run_skill(gateway, global, &what, &skill, prompter).await
         }
         SkillsAction::Runs { name, run: None } => {
             let answer = gateway.get(&format!("/skills/{}/runs", segment(&name))).await?;
@@ -108,7 +109,9 @@ pub async fn within(
             Ok(Exit::Ok)
         }
         SkillsAction::Runs { name, run: Some(run) } => {
-            let run = gateway.get(&format!("/skills/{}/runs/{}", segment(&name), segment(&run))).await?;
+            let skill = format!("/skills/{}", segment(&name));
+            let run = run_id(gateway, &skill, &run).await?;
+            let run = gateway.get(&format!("{skill}/runs/{}", segment(&run))).await?;
             match global.json {
                 true => render::print_json(&run),
                 false => render::print(&run_page(&run)),
@@ -135,10 +138,8 @@ fn run_table(runs: &[Value]) -> String {
 
 /// The page of one run.
 fn run_page(run: &Value) -> String {
-    let text = |key: &str| run[key].as_str().map(line).unwrap_or_default();
     let why = run["error"]["message"].as_str().map(|why| format!("{}\n", line(why))).unwrap_or_default();
-    let first = format!("Run {} of {} is {}.\n", text("id"), text("skill"), text("status"));
-    first + &job_views::steps(&run["steps"]) + &why
+    job_views::run_page(run) + &why
 }
 
 async fn list(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandResult {
@@ -190,6 +191,7 @@ async fn show(gateway: &GatewayHandle, global: &GlobalOptions, name: &str) -> Co
         let names = skill[key].as_array().into_iter().flatten().filter_map(Value::as_str).map(line);
         Some(names.collect::<Vec<_>>().join(", ")).filter(|names| !names.is_empty())
     };
+    let written = |key: &str| skill[key].is_object().then(|| line(&skill[key].to_string()));
     let mut out = paint.tone(Tone::Strong, &text("name").unwrap_or_default());
     out.push_str(&text("version").map(|version| format!(" {version}")).unwrap_or_default());
     out.push('\n');
@@ -204,6 +206,7 @@ async fn show(gateway: &GatewayHandle, global: &GlobalOptions, name: &str) -> Co
         ("safety", text("safety_notes")),
         ("category", text("category")),
         ("tags", names("capability_tags")),
+        ("collaboration", written("collaboration")),
         ("files", names("files")),
         ("missing tools", names("missing_tools")),
         ("missing capabilities", names("missing_capabilities")),
@@ -247,6 +250,7 @@ async fn check(gateway: &GatewayHandle, global: &GlobalOptions, names: Vec<Strin
     } else {
         let paint = Paint::stdout();
         let mut out = String::new();
+        let mut sentences = String::new();
         for check in &checks {
             let problems: Vec<&Value> = check["problems"].as_array().into_iter().flatten().collect();
             let verdict = match problems.is_empty() {
@@ -257,7 +261,11 @@ async fn check(gateway: &GatewayHandle, global: &GlobalOptions, names: Vec<Strin
             for problem in problems {
                 let text = |key: &str| problem[key].as_str().map(line).unwrap_or_default();
                 out.push_str(&format!("  {} [{}]\n", text("message"), text("code")));
+                sentences.push_str(&text("message"));
             }
+        }
+        if let Some(hint) = bundled_hint::of_sentence(gateway, &sentences).await {
+            out.push_str(&format!("hint: {}\n", render::wrap(&hint, 6)));
         }
         if checks.is_empty() {
             out.push_str("There are no skills.\n");

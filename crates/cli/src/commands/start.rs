@@ -11,7 +11,7 @@ use crate::gateway_handle::GatewayHandle;
 use crate::gateway_record::GatewayRecord;
 use crate::global_options::GlobalOptions;
 use crate::progress::while_waiting;
-use crate::render::{self, Paint, Tone};
+use crate::render::{self, Paint, Tone, line};
 use clap::Args;
 use serde_json::json;
 
@@ -48,10 +48,42 @@ pub fn run(global: &GlobalOptions, arguments: &GatewayStartArguments) -> Command
         if started.record().named != gateway::named(&sources) {
             render::complain("warning: the running gateway was started with other configuration files\n");
         }
+        let unused = options.listen.as_deref().filter(|address| !is_used(address, &started));
+        if let (GatewayStart::AlreadyRunning(_), Some(address)) = (&started, unused) {
+            render::complain(&format!(
+                "warning: `--listen {}` was not used, because a gateway is running; `toolbooth stop` stops it\n",
+                line(address)
+            ));
+        }
         let views = views_of(global).await;
         report(global, &started, &views);
+        if let Some(address) = options.listen.as_deref().filter(|_| !global.json) {
+            render::print(&listen_hint(address, &started));
+        }
         Ok(Exit::Ok)
     })
+}
+
+/// How to keep an address that was given for one run; empty if that address is not in use, or changes with every run.
+fn listen_hint(address: &str, started: &GatewayStart) -> String {
+    if !is_used(address, started) {
+        return String::new();
+    }
+    let value = match address.parse::<u16>() {
+        Ok(port) => port.to_string(),
+        Err(_) => format!("\"{address}\""),
+    };
+    let said = format!(
+        "`--listen` is for this run. To keep the address, write `listen = {value}` to ~/.config/toolbooth/toolbooth.toml, \
+         above the first table."
+    );
+    format!("\n{}\n", render::wrap(&line(&said), 0))
+}
+
+/// Whether the gateway listens on the port of an address. Port 0, a free port, counts as not used.
+fn is_used(address: &str, started: &GatewayStart) -> bool {
+    let port = address.rsplit(':').next().unwrap_or(address);
+    started.record().url.ends_with(&format!(":{port}"))
 }
 
 /// What clients will see; empty if the gateway does not say.

@@ -1,6 +1,7 @@
 //! `toolbooth status`: shows the running gateway.
 
 use super::client_views::{self, ClientView};
+use super::waiting_work::WaitingWork;
 use super::{in_runtime, service};
 use crate::background::log_path;
 use crate::exit::Exit;
@@ -11,6 +12,7 @@ use crate::gateway_record::GatewayRecord;
 use crate::global_options::GlobalOptions;
 use crate::project_notice;
 use crate::render::{self, Paint, Tone, line};
+use crate::running_gateway::find_stopping;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,6 +26,7 @@ struct GatewayStatus {
     /// The answer of `/ready`.
     ready: Value,
     clients: Vec<ClientView>,
+    waiting: WaitingWork,
     service: Option<PathBuf>,
 }
 
@@ -34,7 +37,10 @@ pub fn run(global: &GlobalOptions) -> CommandResult {
     let service = service::installed_file(&sources);
     in_runtime(async {
         let Some(gateway) = GatewayHandle::running(global).await? else {
-            return Ok(not_running(global, &data_dir, service.as_deref()));
+            return Ok(match find_stopping(&data_dir) {
+                Some(record) => stopping(global, &data_dir, &record),
+                None => not_running(global, &data_dir, service.as_deref()),
+            });
         };
         let record = if global.url.is_some() { None } else { GatewayRecord::find(&data_dir) };
         let url = record.as_ref().map(|record| record.url.clone()).or_else(|| global.url.clone());
@@ -44,6 +50,7 @@ pub fn run(global: &GlobalOptions) -> CommandResult {
             data_dir,
             ready: gateway.get("/ready").await?,
             clients: client_views::ask(&gateway).await.unwrap_or_default(),
+            waiting: WaitingWork::ask(&gateway).await,
             service: service.filter(|_| global.url.is_none()),
         };
         let notice = status.record.as_ref().and_then(|record| {
@@ -60,6 +67,19 @@ pub fn run(global: &GlobalOptions) -> CommandResult {
         }
         Ok(Exit::Ok)
     })
+}
+
+fn stopping(global: &GlobalOptions, data_dir: &Path, record: &GatewayRecord) -> Exit {
+    match global.json {
+        true => render::print_json(
+            &json!({ "running": false, "stopping": true, "pid": record.pid, "data_dir": data_dir }),
+        ),
+        false => render::print(&format!(
+            "The gateway (process {}) is stopping: it finishes running calls and accepts no others.\n",
+            record.pid
+        )),
+    }
+    Exit::Unreachable
 }
 
 fn not_running(global: &GlobalOptions, data_dir: &Path, service: Option<&Path>) -> Exit {
@@ -92,6 +112,8 @@ impl GatewayStatus {
             "servers": self.ready["servers"],
             "sessions": self.ready["sessions"],
             "calls": self.ready["calls"],
+            "held_calls": self.waiting.held_calls,
+            "dead_letters": self.waiting.dead_letters,
             "config": self.ready["config"],
             "clients": self.clients,
         })
@@ -127,6 +149,12 @@ impl GatewayStatus {
         if let Some(done) = self.ready["calls"]["done"].as_u64() {
             let failed = self.ready["calls"]["failed"].as_u64().unwrap_or(0);
             lines.push(("calls", format!("{done} done, {failed} failed")));
+        }
+        if let Some(held) = self.waiting.held_text() {
+            lines.push(("held", format!("{held}: `toolbooth approvals`")));
+        }
+        if let Some(letters) = self.waiting.letters_text() {
+            lines.push(("failed", format!("{letters}: `toolbooth dead-letters`")));
         }
         let config = &self.ready["config"];
         let files: Vec<String> = config["files"]

@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(15);
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "The gateway accepts no new calls, finishes running ones within `drain_seconds`, and stops its servers. \
-                  The command waits for that."
+                  The command waits for that. Calls that wait for approval stay held, and can be approved later."
 )]
 pub struct StopArguments {
     /// How long to wait for running calls; by default a little longer than `drain_seconds`.

@@ -38,8 +38,10 @@ pub struct PendingTrust<'a> {
     pub name: Option<&'a str>,
     /// The file that defines it.
     pub file: &'a Path,
-    preview: &'a Preview,
-    changed: Option<&'a [TrustChange]>,
+    /// What would run or apply.
+    pub preview: &'a Preview,
+    /// The differences from the trusted version, if a version was trusted.
+    pub changed: Option<&'a [TrustChange]>,
 }
 
 /// Everything that is not trusted yet.
@@ -81,6 +83,14 @@ pub fn describe(pending: &[PendingTrust<'_>], paint: Paint) -> String {
 }
 
 impl PendingTrust<'_> {
+    /// Trusts this version of the entry.
+    pub fn trust_into(&self, book: &mut TrustBook) {
+        match self.name {
+            Some(name) => book.trust(self.file, name, self.preview),
+            None => book.trust_settings(self.file, self.preview),
+        }
+    }
+
     /// Draws what would run, or how it differs from the trusted version.
     pub fn drawn(&self, paint: Paint) -> String {
         match self.changed {

@@ -24,7 +24,7 @@ pub(super) fn text_of(object: &Value, key: &str) -> Option<String> {
 /// Answers every question of a call, until it is dropped.
 pub(super) async fn answer(mut events: LinkEvents) {
     while let Some(event) = events.recv().await {
-        if let LinkEvent::Question(ClientQuestion { method, params, reply }) = event {
+        if let LinkEvent::Question(ClientQuestion { method, params, reply, .. }) = event {
             let params = params.and_then(|params| params.read::<Value>().ok()).unwrap_or(Value::Null);
             // The server may no longer wait for the answer.
             let _ = reply.send(reply_to(&method, &params));

@@ -95,7 +95,7 @@ const PAGE: &[(&str, &str)] = &[
     ("/events [N]", "show recent events"),
     ("/dlq", "list dead letters; also show, replay, drop"),
     ("/skills", "list skills; also show, check, run"),
-    ("/jobs", "list jobs; also show, schedule, run, cancel, history"),
+    ("/jobs", "list jobs; also show, schedule, run, history"),
     ("/tasks", "list tasks; also show, move"),
     ("/new", "start a new conversation with the model"),
     ("/explain CODE", "explain a fault code"),

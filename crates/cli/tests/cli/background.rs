@@ -14,6 +14,22 @@ impl Drop for StartedWorld {
 }
 
 #[test]
+fn an_address_for_one_run_comes_with_the_setting_that_keeps_it() {
+    let world = StartedWorld(World::new(&[]));
+    let world = &world.0;
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let started = world.run(&format!("start --listen {free}"));
+    let printed = String::from_utf8(started.stdout).unwrap();
+    assert!(printed.contains(&format!("http://127.0.0.1:{free}/mcp")), "{printed}");
+    assert!(printed.contains(&format!("`listen = {free}`")), "{printed}");
+    let plain = world.screen("start");
+    assert!(!plain.contains("`listen = "), "{plain}");
+    let other = world.screen("start --listen 1");
+    assert!(other.contains("warning: `--listen 1` was not used, because a gateway is running"), "{other}");
+    assert!(world.run("stop").status.success());
+}
+
+#[test]
 fn start_says_what_clients_will_see() {
     let world = StartedWorld(World::with_server());
     let world = &world.0;
@@ -182,8 +198,8 @@ fn a_service_file_of_others_is_not_changed() {
 #[test]
 fn upgrade_names_the_command() {
     let world = World::new(&[]);
-    let told = world.screen("upgrade");
-    assert!(told.contains("It was installed ") && told.contains("To upgrade it:\n\n  "), "{told}");
+    let screen = world.screen("upgrade");
+    assert!(screen.contains("It was installed ") && screen.contains("To upgrade it:\n\n  "), "{screen}");
 }
 
 /// A second project's servers were silently ignored while a gateway ran from elsewhere.

@@ -85,7 +85,17 @@ fn mistakes_on_the_command_line_are_explained() {
         --- on standard error
         error[gateway.not-running]: no gateway is running here
 
-        hint: `toolbooth serve` starts one; --url names a remote one
+        hint: `toolbooth start` starts one; --url names a remote one
+        --- exit 5
+    "#]],
+    );
+    world.check(
+        "console",
+        expect![[r#"
+        --- on standard error
+        error[gateway.not-running]: no gateway is running here
+
+        hint: `toolbooth start` starts one; --url names a remote one
         --- exit 5
     "#]],
     );
@@ -95,7 +105,7 @@ fn mistakes_on_the_command_line_are_explained() {
         --- on standard error
         error[gateway.not-running]: no gateway is running here
 
-        hint: `toolbooth serve` starts one; --url names a remote one
+        hint: `toolbooth start` starts one; --url names a remote one
         --- exit 5
     "#]],
     );
@@ -389,6 +399,33 @@ fn an_answer_that_is_not_from_a_gateway_is_an_error() {
             --- exit 5
         "#]],
     );
+}
+
+#[test]
+fn a_job_and_a_skill_with_a_tool_of_a_bundled_server_have_the_same_hint() {
+    let world = World::with_server();
+    let plan = r#"[{"id": "hash", "tool": "demo_hash", "arguments": {"text": "a"}}]"#;
+    world.write("work/job.json", &format!(r#"{{"name": "hash-report", "summary": "x", "plan": {plan}}}"#));
+    world.write(
+        ".config/toolbooth/skills/print/SKILL.md",
+        &format!(
+            "---\nname: print\ndescription: Hashes. Use it for hashes.\nplan: {plan}\n---\n\nHash it.\n"
+        ),
+    );
+    let hint = "`bundled = \"demo\"`";
+    let created = world.screen("jobs create job.json");
+    assert!(created.starts_with("Created hash-report"), "{created}");
+    assert!(created.contains("warning: there is no tool `demo_hash`"), "{created}");
+    for line in ["jobs run hash-report", "skills check print"] {
+        let screen = world.screen(line);
+        assert!(screen.contains(hint) && screen.ends_with("--- exit 1\n"), "{line}: {screen}");
+    }
+    assert!(created.contains(hint), "{created}");
+    // A tool that is there causes no warning, although its server has never been connected.
+    let known = r#"{"name": "probe", "summary": "x", "plan": [{"id": "a", "tool": "sh_probe", "arguments": {"n": 1}}]}"#;
+    world.write("work/known.json", known);
+    let created = world.screen("jobs create known.json");
+    assert!(!created.contains("warning"), "{created}");
 }
 
 #[test]

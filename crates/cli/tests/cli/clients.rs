@@ -91,6 +91,38 @@ fn every_client_gets_an_entry_in_its_format() {
 }
 
 #[test]
+fn the_entry_keeps_the_persona() {
+    let world = World::new(&[]);
+    assert!(world.run("connect cursor --persona reader").status.success());
+    let written: serde_json::Value = serde_json::from_str(&world.read(".cursor/mcp.json")).unwrap();
+    let entry = &written["mcpServers"]["toolbooth"];
+    assert_eq!(entry["args"], serde_json::json!(["--persona", "reader", "stdio"]), "{entry}");
+}
+
+// A package manager replaces the file behind the link at an update.
+#[test]
+fn the_entry_has_the_path_that_the_user_started() {
+    let world = World::new(&[]);
+    let link = world.path("bin/toolbooth");
+    std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_toolbooth"), &link).unwrap();
+    let path =
+        std::env::join_paths([world.path("bin").as_path(), "/usr/bin".as_ref(), "/bin".as_ref()]).unwrap();
+    for (started, client, file) in [
+        (link.as_os_str(), "cursor", ".cursor/mcp.json"),
+        ("toolbooth".as_ref(), "kiro", ".kiro/settings/mcp.json"),
+    ] {
+        let mut command = std::process::Command::new(started);
+        command.args(["connect", client]).current_dir(world.path("work")).env_clear();
+        let output = command.env("HOME", world.path("")).env("PATH", &path).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let written: serde_json::Value = serde_json::from_str(&world.read(file)).unwrap();
+        let entry = &written["mcpServers"]["toolbooth"];
+        assert_eq!(entry["command"].as_str(), link.to_str(), "{started:?}: {entry}");
+    }
+}
+
+#[test]
 fn a_client_is_connected_and_disconnected_without_a_trace() {
     let cases = [
         (

@@ -344,6 +344,20 @@ fn servers_of_other_clients_are_imported_and_the_import_undone() {
 }
 
 #[test]
+fn a_failed_call_shows_the_last_output_of_its_server() {
+    let text = r#"{"mcpServers": {"sh": {"command": "/bin/sh", "args": ["-c",
+        "if [ -e broken ]; then echo 'No module named mcp' >&2; exit 2; fi; exec /bin/sh SERVER"]}}}"#;
+    let world = World::new(&[(".config/toolbooth/mcp.json", text)]);
+    assert!(world.screen("tools list").contains("sh_probe"));
+    world.write("work/broken", "");
+    let failed = world.screen("call sh_probe n=1").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(failed.contains("its process ended (exited with code 2)"), "{failed}");
+    assert!(failed.contains("hint: its last output was: No module named mcp;"), "{failed}");
+    assert!(failed.contains("`toolbooth servers logs sh` shows more"), "{failed}");
+    world.assert_nothing_runs();
+}
+
+#[test]
 fn the_last_output_of_a_failed_server_is_shown() {
     let text = r#"{"mcpServers": {
         "crash": {"command": "/bin/sh", "args": ["-c", "echo 'No module named mcp' >&2; exit 3"]},

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 fn read(world: &World, line: &str) -> Value {
     let output = world.run(line);
-    let told = || String::from_utf8_lossy(&output.stderr).into_owned();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{line}: {}", told()))
+    let errors = || String::from_utf8_lossy(&output.stderr).into_owned();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{line}: {}", errors()))
 }
 
 #[test]
@@ -69,8 +69,8 @@ fn errors_of_files_are_explained() {
         ("files ls --url http://127.0.0.1:1", "error[gateway.unreachable]", 5),
     ] {
         let output = world.run(line);
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(told.contains(words), "{line}: {told}");
-        assert_eq!(output.status.code(), Some(code), "{line}: {told}");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(errors.contains(words), "{line}: {errors}");
+        assert_eq!(output.status.code(), Some(code), "{line}: {errors}");
     }
 }

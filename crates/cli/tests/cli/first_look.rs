@@ -13,7 +13,7 @@ fn commands_work_without_a_configuration() {
 
               toolbooth up                      set up the gateway and all your clients
               toolbooth start                   run the gateway (stop, status)
-              toolbooth connect claude-code     connect a client to it (or cursor, vscode, …)
+              toolbooth connect claude-code     connect a client (or cursor, vscode, …)
               toolbooth servers                 show the state of your servers (add, remove)
               toolbooth tools list              list their tools
               toolbooth call demo_hash text=hi  call a tool
@@ -178,6 +178,7 @@ fn help_is_short() {
               stop          Stop the gateway, after its running calls
               status        Show the running gateway, its servers, and what clients see
               service       Start the gateway at login (systemd or launchd)
+              console       Open the web console of the running gateway
               stdio         Serve MCP over standard input and output via a shared gateway
               shell         Run commands interactively, with history and completion
               chat          Ask a language model that can call the tools

@@ -1,6 +1,6 @@
 //! Commands and a running gateway.
 
-use crate::world::World;
+use crate::world::{World, words};
 use expect_test::expect;
 
 #[test]
@@ -198,11 +198,45 @@ fn a_reload_reports_what_changed() {
 }
 
 #[test]
+fn a_reload_with_a_broken_server_fails_and_knows_the_variables_of_the_shell() {
+    let world = World::new(&[(
+        ".config/toolbooth/mcp.json",
+        r#"{"mcpServers": {"keyed": {"command": "/bin/sh", "args": ["SERVER"], "env": {"A": "${NEEDED_TOKEN}"}}}}"#,
+    )]);
+    let _gateway = world.serve();
+    let plain = world.screen("reload");
+    assert!(plain.contains("the variable `NEEDED_TOKEN` is not set"), "{plain}");
+    assert!(!plain.contains("in this shell") && plain.ends_with("--- exit 1\n"), "{plain}");
+    let reload = |line: &str| world.command(&words(line)).env("NEEDED_TOKEN", "x").output().unwrap();
+    let printed = world.shown(&reload("reload"));
+    assert!(
+        printed.contains("hint: `NEEDED_TOKEN` is set in this shell, but not for the running"),
+        "{printed}"
+    );
+    assert_eq!(printed.matches("hint: ").count(), 1, "{printed}");
+    assert!(printed.ends_with("--- exit 1\n"), "{printed}");
+    assert_eq!(reload("reload --json").status.code(), Some(1));
+}
+
+#[test]
+fn the_address_of_the_console_has_a_new_code_each_time() {
+    let world = World::with_server();
+    let _gateway = world.serve();
+    let first = world.screen("console --no-browser");
+    let start =
+        "The console (this address works once, within 5 minutes):\n\n  http://127.0.0.1:PORT/console/#owner=";
+    assert!(first.starts_with(start), "{first}");
+    let code = first[start.len()..].trim_end();
+    assert!(code.len() == 32 && code.bytes().all(|byte| byte.is_ascii_hexdigit()), "{first}");
+    assert_ne!(first, world.screen("console --no-browser"));
+}
+
+#[test]
 fn a_running_gateway_offers_the_bundled_servers_after_the_last_one_was_removed() {
     let world = World::with_server();
     let _gateway = world.serve();
-    let told = world.screen("servers remove sh");
-    assert!(told.contains("the bundled servers are offered again"), "{told}");
+    let screen = world.screen("servers remove sh");
+    assert!(screen.contains("the bundled servers are offered again"), "{screen}");
     let servers = world.screen("servers");
     assert!(servers.contains("demo-server demo") && !servers.contains("server.sh"), "{servers}");
 }
@@ -235,7 +269,7 @@ fn the_doctor_checks_the_configuration_of_the_running_gateway() {
     let file = ".config/toolbooth/mcp.json";
     let good = world.read(file);
     let gateway = world.serve();
-    let told = |line: &str| {
+    let printed = |line: &str| {
         let screen = world.screen(line);
         screen
             .lines()
@@ -246,7 +280,7 @@ fn the_doctor_checks_the_configuration_of_the_running_gateway() {
     expect![[r#"
         ok    gateway  running at http://127.0.0.1:PORT (process PID)
     "#]]
-    .assert_eq(&told("doctor"));
+    .assert_eq(&printed("doctor"));
     // A syntax error leaves the last good configuration in force, and the doctor reports it.
     world.write(file, "{\"mcpServers\": ");
     let started = std::time::Instant::now();
@@ -274,7 +308,7 @@ fn the_doctor_checks_the_configuration_of_the_running_gateway() {
     // In another folder, the command reads other files than the gateway.
     std::fs::create_dir_all(world.path("other")).unwrap();
     world.write("other/toolbooth.toml", "[naming]\nstyle = \"tool\"\n");
-    let mut command = world.command(&crate::world::words("doctor"));
+    let mut command = world.command(&words("doctor"));
     let shown = world.shown(&command.current_dir(world.path("other")).output().unwrap());
     assert!(shown.contains("uses other files"), "{shown}");
     drop(gateway);
@@ -288,11 +322,11 @@ fn variables_that_only_this_shell_has_are_reported() {
     let world = World::new(&[(".config/toolbooth/mcp.json", servers)]);
     let _gateway = world.serve();
     for line in ["doctor", "servers", "servers show sh", "servers connect sh"] {
-        let mut command = world.command(&crate::world::words(line));
+        let mut command = world.command(&words(line));
         let shown = world.shown(&command.env("ONLY_HERE_KEY", "k").output().unwrap());
         let text = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-        let told = "`ONLY_HERE_KEY` is set in this shell, but not for the running gateway";
-        assert!(text.contains(told), "{line}: {shown}");
+        let hint = "`ONLY_HERE_KEY` is set in this shell, but not for the running gateway";
+        assert!(text.contains(hint), "{line}: {shown}");
         assert!(line != "doctor" || text.contains("FAIL server sh:"), "{shown}");
     }
 }

@@ -89,6 +89,33 @@ fn servers_are_added_to_the_users_file() {
 }
 
 #[test]
+fn a_relative_path_is_written_with_its_folder() {
+    let world = World::new(&[("work/notes.sh", "SERVER\n")]);
+    world.check(
+        "servers add notes -- /bin/sh notes.sh",
+        expect![[r#"
+            Added the server notes to ~/.config/toolbooth/toolbooth.toml.
+              note: `notes.sh` is a path in ~/work, so the server will run there (`cwd`)
+              note: the bundled servers are offered only while no server is configured
+            No gateway is running; `toolbooth start` starts one.
+        "#]],
+    );
+    let written = world.short(&world.read(".config/toolbooth/toolbooth.toml"));
+    expect![[r#"
+        [servers.notes]
+        command = "/bin/sh"
+        args = ["notes.sh"]
+        cwd = "~/work"
+    "#]]
+    .assert_eq(&written);
+    // The file of a project is used in its folder.
+    assert!(world.run("servers add mine --project -- /bin/sh notes.sh").status.success());
+    assert!(!world.read("work/.mcp.json").contains("cwd"));
+    let chosen = world.screen("servers add other --dry-run --cwd .. -- /bin/sh notes.sh");
+    assert!(chosen.contains("\"cwd\"") && !chosen.contains("note:"), "{chosen}");
+}
+
+#[test]
 fn the_bundled_servers_are_offered_again_after_the_last_one_was_removed() {
     let file = ".config/toolbooth/toolbooth.toml";
     let world = World::new(&[(file, "# all mine\n[servers.sh]\ncommand = \"/bin/sh\"\n")]);
@@ -102,12 +129,12 @@ fn the_bundled_servers_are_offered_again_after_the_last_one_was_removed() {
     );
     assert_eq!(world.read(file), "# all mine\n");
     assert!(world.screen("servers").contains("demo-server demo"));
-    let told = world.screen("servers remove demo");
-    assert!(told.contains("`demo` is a bundled server") && told.ends_with("--- exit 2\n"), "{told}");
+    let screen = world.screen("servers remove demo");
+    assert!(screen.contains("`demo` is a bundled server") && screen.ends_with("--- exit 2\n"), "{screen}");
     // Other clients read this file, and need its map.
     world.write("work/.mcp.json", r#"{"mcpServers": {"sh": {"command": "/bin/sh"}}}"#);
-    let told = world.screen("servers remove sh");
-    assert!(told.contains("turns the bundled ones off"), "{told}");
+    let screen = world.screen("servers remove sh");
+    assert!(screen.contains("turns the bundled ones off"), "{screen}");
     assert_eq!(world.read("work/.mcp.json"), r#"{"mcpServers": {}}"#);
 }
 
@@ -133,6 +160,19 @@ fn a_dry_run_writes_nothing() {
 }
 
 #[test]
+fn a_command_without_its_separator_gets_the_right_command_line() {
+    let world = World::new(&[]);
+    for (line, expected) in [
+        ("servers add files npx -y some-server", "toolbooth servers add files -- npx -y …\n"),
+        ("servers add notes python3 notes.py", "toolbooth servers add notes -- python3 notes.py\n"),
+    ] {
+        let screen = world.screen(line);
+        assert!(screen.contains(&format!("tip: write `--` before the command: {expected}")), "{screen}");
+        assert!(!screen.contains("'-- -y'") && screen.ends_with("--- exit 2\n"), "{screen}");
+    }
+}
+
+#[test]
 fn arguments_that_do_not_fit_together_are_explained() {
     let world = World::new(&[]);
     for line in [
@@ -141,10 +181,10 @@ fn arguments_that_do_not_fit_together_are_explained() {
         "servers add a/b/c",
         "servers add x https://a.example -- y",
     ] {
-        let told = world.screen(line);
+        let screen = world.screen(line);
         assert!(
-            told.contains("error[usage.servers-add]") && told.ends_with("--- exit 2\n"),
-            "{line}: {told}"
+            screen.contains("error[usage.servers-add]") && screen.ends_with("--- exit 2\n"),
+            "{line}: {screen}"
         );
     }
 }

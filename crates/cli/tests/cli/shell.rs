@@ -158,7 +158,7 @@ fn the_first_failure_ends_a_script() {
 fn a_script_with_unreadable_input_fails() {
     let world = World::with_server();
     let input = format!("/call sh_probe n=1\n/call sh_probe {}\n/call sh_probe n=2\n", "x".repeat(1 << 20));
-    // Audit: a 1 MiB line ended the shell. Now only that line fails.
+    // A line of 1 MiB fails alone and does not end the shell.
     expect![[r#"
         {"n":1}
         error[usage.shell-cut]: the line is longer than 1 MiB and was skipped

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 fn read(world: &World, line: &str) -> Value {
     let output = world.run(line);
-    let told = || String::from_utf8_lossy(&output.stderr).into_owned();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{line}: {}", told()))
+    let errors = || String::from_utf8_lossy(&output.stderr).into_owned();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{line}: {}", errors()))
 }
 
 #[test]

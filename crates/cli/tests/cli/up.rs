@@ -248,7 +248,7 @@ fn without_a_terminal_nothing_is_changed_unless_confirmed() {
                        `args.2` moves to ${KEYED_API_KEY}
             goose  ~/.config/goose/config.yaml
               - developer  `builtin` is built into the client
-              - sh         is already configured
+              - sh         is the same server as above
             Kiro  ~/.kiro/settings/mcp.json
               no servers
 
@@ -265,6 +265,24 @@ fn without_a_terminal_nothing_is_changed_unless_confirmed() {
     assert!(!world.path(".config/toolbooth").exists());
     assert!(!world.path(".local/share/toolbooth/up").exists());
     world.assert_nothing_runs();
+}
+
+#[test]
+fn the_running_gateway_is_not_imported_into_itself() {
+    let world = World::new(&[]);
+    let gateway = world.serve();
+    let port = gateway.url.trim_end_matches('/').rsplit(':').next().unwrap().to_owned();
+    let text = format!(
+        r#"{{"mcpServers": {{"one": {{"url": "http://localhost:{port}/mcp"}}, "two": {{"url": "http://127.0.0.1:{port}/mcp"}}}}}}"#
+    );
+    world.write(".cursor/mcp.json", &text);
+    let plan = &json(&world.run("up --dry-run --json"))["plan"]["import"];
+    assert_eq!(plan["servers"], serde_json::json!([]), "{plan}");
+    let reasons: Vec<_> = plan["skipped"].as_array().unwrap().iter().map(|one| &one["reason"]).collect();
+    assert_eq!(reasons, ["is this gateway", "is this gateway"]);
+    let import = world.screen("config import cursor");
+    assert!(import.contains("is this gateway"), "{import}");
+    assert!(gateway.stop());
 }
 
 #[test]

@@ -123,7 +123,7 @@ impl ImportPlan {
         whole.insert("servers".into(), Json::Object(servers));
         let text = serde_json::to_string_pretty(&Json::Object(whole)).unwrap_or_default();
         Ok(format!(
-            "// Written by `toolbooth config import`; `toolbooth config import --undo` reverts the last import.\n{text}\n"
+            "// Written by `toolbooth up` or `toolbooth config import`; the same command with --undo reverts it.\n{text}\n"
         ))
     }
 

@@ -3,6 +3,7 @@
 
 mod apply;
 mod extract_secrets;
+mod gateway_addresses;
 mod list_entries;
 mod read_entry;
 
@@ -20,6 +21,7 @@ use crate::parse::Syntax;
 use crate::schema::known_keys;
 use crate::texts::SourceTexts;
 use extract_secrets::SecretExtractor;
+use gateway_addresses::GatewayAddresses;
 use list_entries::{ClientSource, read_client_file};
 use read_entry::FoundServer;
 use serde::Serialize;
@@ -278,7 +280,7 @@ fn settle(sources: &Sources, input: ImportInput) -> Result<ImportPlan, ImportErr
     found.iter().for_each(|server| extractor.reserve(&server.entry));
     let loaded = load(sources).ok();
     let taken = loaded.as_ref().map(|loaded| existing(loaded, &read)).unwrap_or_default();
-    let door = loaded.as_ref().map(|loaded| loaded.settings.listen.0.to_string());
+    let gateway = GatewayAddresses::of(sources, loaded.as_ref());
     let mut servers: Vec<PlannedServer> = Vec::new();
     let mut covered = Vec::new();
     for FoundServer { name, entry, from, section, notes } in found {
@@ -286,7 +288,7 @@ fn settle(sources: &Sources, input: ImportInput) -> Result<ImportPlan, ImportErr
         let entry = Json::Object(entry);
         let mut planned = PlannedServer { name, entry, from, place, moved: Vec::new(), notes };
         drop_unknown_keys(&mut planned);
-        if is_ourselves(&planned.entry, door.as_deref()) {
+        if gateway.is_meant_by(&planned.entry) {
             skipped.push(skip(planned, "is this gateway"));
             continue;
         }
@@ -309,6 +311,10 @@ fn settle(sources: &Sources, input: ImportInput) -> Result<ImportPlan, ImportErr
                 covered.push(planned.place.clone());
                 skipped.push(skip(planned, "is already configured"));
             }
+            Err(NotSettled::Planned) => {
+                covered.push(planned.place.clone());
+                skipped.push(skip(planned, "is the same server as above"));
+            }
             Err(NotSettled::NoFreeName) => skipped.push(skip(planned, "no free name")),
         }
     }
@@ -329,8 +335,10 @@ fn skip(planned: PlannedServer, reason: &str) -> Skipped {
 
 /// Why a server gets no name of its own.
 enum NotSettled {
-    /// The same server is configured, or planned.
+    /// The same server is configured.
     Configured,
+    /// The same server is in the plan, from another client.
+    Planned,
     /// All names are taken.
     NoFreeName,
 }
@@ -343,19 +351,6 @@ fn existing(loaded: &LoadedConfig, read: &[PathBuf]) -> BTreeMap<String, String>
     };
     let others = loaded.history.iter().filter(|(name, _)| !is_imported(name));
     others.map(|(name, entry)| (name.to_string(), meaning_of(&entry.node.shown()))).collect()
-}
-
-/// Whether an entry connects a client to this gateway, as `toolbooth connect` writes it. As a server, the gateway would
-/// offer its own tools to itself.
-fn is_ourselves(entry: &Json, door: Option<&str>) -> bool {
-    let text = |key: &str| entry.get(key).and_then(Json::as_str);
-    let runs_us = text("command").is_some_and(|command| {
-        std::path::Path::new(command).file_stem().is_some_and(|name| name == "toolbooth")
-    });
-    let arguments = entry.get("args").and_then(Json::as_array);
-    let joins = arguments.is_some_and(|words| words.iter().any(|word| word == "stdio"));
-    let authority = text("url").and_then(|url| url.split("://").nth(1)?.split('/').next());
-    (runs_us && joins) || (authority.is_some() && authority == door)
 }
 
 /// Removes keys that only the other client knows, and adds a note for each.
@@ -412,12 +407,12 @@ fn settle_name(
     );
     candidates
         .find_map(|name| {
-            let configured = taken.get(&name).cloned();
-            let planned =
-                servers.iter().find(|server| server.name == name).map(|server| meaning_of(&server.entry));
-            match configured.or(planned) {
+            if let Some(configured) = taken.get(&name) {
+                return (*configured == digest).then_some(Err(NotSettled::Configured));
+            }
+            match servers.iter().find(|server| server.name == name) {
                 None => Some(Ok(name)),
-                Some(other) if other == digest => Some(Err(NotSettled::Configured)),
+                Some(other) if meaning_of(&other.entry) == digest => Some(Err(NotSettled::Planned)),
                 Some(_) => None,
             }
         })

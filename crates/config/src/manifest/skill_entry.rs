@@ -9,7 +9,7 @@ use toolbooth_core::own_prompt::{MAX_NAME, is_valid_name};
 use toolbooth_core::skill::{MAX_DESCRIPTION_BYTES, Skill, SkillFile, StepPlan};
 
 /// All fields with a meaning.
-const KNOWN: [&str; 17] = [
+const KNOWN: [&str; 18] = [
     "name",
     "version",
     "summary",
@@ -21,6 +21,7 @@ const KNOWN: [&str; 17] = [
     "safety_notes",
     "category",
     "capability_tags",
+    "collaboration",
     "groups",
     "parameters",
     "timeout",
@@ -31,7 +32,9 @@ const KNOWN: [&str; 17] = [
 /// Fields for people and editors only.
 const REMARKS: [&str; 7] = ["$schema", "license", "compatibility", "author", "title", "notes", "examples"];
 /// Fields of other programs that the gateway does not act on; a finding reports them.
-const UNUSED: [&str; 3] = ["collaboration", "allowed-tools", "allowed_tools"];
+const UNUSED: [&str; 2] = ["allowed-tools", "allowed_tools"];
+/// The most bytes of `collaboration`, as JSON.
+const MAX_COLLABORATION_BYTES: usize = 64 << 10;
 
 /// The name of the file with the instructions of a skill.
 pub(super) const INSTRUCTIONS: &str = "SKILL.md";
@@ -65,10 +68,7 @@ pub(super) fn read(
     reader.keys(spot, &KNOWN, Extras::These(&[REMARKS.as_slice(), UNUSED.as_slice()].concat()));
     for key in UNUSED {
         if let Some(unused) = spot.member(key).filter(|unused| !unused.is_null()) {
-            let hint = match key {
-                "collaboration" => "remove it, or keep it for another program",
-                _ => "rules about tools belong in `policy.rules` and in personas",
-            };
+            let hint = "rules about tools belong in `policy.rules` and in personas";
             reader.doubt(
                 "manifest.unused-key",
                 &unused,
@@ -131,6 +131,7 @@ pub(super) fn read(
         safety_notes: reader.text(spot.member("safety_notes")),
         category: reader.text(spot.member("category")),
         capability_tags: listed(reader.texts(spot.member("capability_tags"))),
+        collaboration: collaboration(reader, spot),
         groups: reader.texts(spot.member("groups")),
         parameters,
         timeout: reader.seconds(spot.member("timeout"), 1.0),
@@ -159,6 +160,22 @@ fn name(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>, default: Option<&s
         return None;
     }
     Some(name)
+}
+
+/// Reads how several models work on the skill together. Its strings stay as written: they are shown.
+fn collaboration(reader: &mut EntryReader<'_>, spot: &LocatedNode<'_>) -> Option<serde_json::Value> {
+    let written = spot.member("collaboration").filter(|written| !written.is_null())?;
+    if written.node.members().is_none() {
+        let kind = written.node.kind();
+        reader.error(&written, format_args!("`collaboration` must be a map of fields, found {kind}"));
+        return None;
+    }
+    let shown = written.node.shown();
+    if shown.to_string().len() > MAX_COLLABORATION_BYTES {
+        reader.error(&written, format_args!("`collaboration` has more than {MAX_COLLABORATION_BYTES} bytes"));
+        return None;
+    }
+    Some(shown)
 }
 
 /// Reads the plan; each error is reported at its place.

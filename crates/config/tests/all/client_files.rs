@@ -173,6 +173,21 @@ fn one_server_of_two_clients_is_imported_once() {
 }
 
 #[test]
+fn an_entry_that_leads_to_the_running_gateway_is_not_imported() {
+    let text = r#"{"mcpServers": {"gw": {"url": "http://localhost:18665/mcp"}, "fs": {"command": "fs"}}}"#;
+    let mut world = World::new(&[("home/.cursor/mcp.json", text)]);
+    let names = |world: &World| -> Vec<String> {
+        planned(world, ClientId::Cursor).servers.into_iter().map(|server| server.name).collect()
+    };
+    assert_eq!(names(&world), ["gw", "fs"], "no gateway has this port");
+    world.sources.gateway_url = Some("http://127.0.0.1:18665".to_owned());
+    assert_eq!(names(&world), ["fs"]);
+    world.sources.gateway_url = None;
+    world.write("user/toolbooth.toml", "listen = 18665\n");
+    assert_eq!(names(&world), ["fs"]);
+}
+
+#[test]
 fn a_secret_does_not_become_the_variable_of_another_server() {
     let world = World::new(&[
         (

@@ -263,7 +263,7 @@ fn variables_can_set_settings_of_any_type() {
           from variable `TOOLBOOTH_LLM_API_KEY` (environment)
     "#]]
     .assert_eq(&explain(&loaded, "llm.api_key").to_string());
-    // First use B15: the variable's name was shown as the value.
+    // The value of the variable is shown, not its name.
     expect![[r#"
         auth.admin_group = "root"
           from variable `TOOLBOOTH_AUTH_ADMIN_GROUP` (environment)

@@ -13,7 +13,7 @@ fn codes(text: &str) -> (Vec<&'static str>, usize) {
     (checked.findings.iter().map(|finding| finding.code).collect(), checked.entries.len())
 }
 
-/// Audit: `"NONE "` and null were read as labels, which policies depend on.
+/// Policies depend on labels, so `"NONE "` and null are not read as labels.
 #[test]
 fn labels_are_spelled_exactly() {
     for value in
@@ -29,7 +29,6 @@ fn labels_are_spelled_exactly() {
     }
 }
 
-/// Audit: an entry could take the name of a built-in tool.
 #[test]
 fn no_entry_takes_or_imitates_a_built_in_name() {
     for name in ["mcp_tool_search", "artifact_read", "MCP-Tool-Call", "mcp.tool.list", "mсp_tool_call"] {
@@ -41,7 +40,6 @@ fn no_entry_takes_or_imitates_a_built_in_name() {
     assert_eq!(codes(r#"{"name": "tool_search"}"#), (vec![], 1));
 }
 
-/// Audit: two entries for one tool were not reported.
 #[test]
 fn a_second_entry_for_one_tool_is_reported() {
     let wrap = |name: &str| {
@@ -79,7 +77,7 @@ fn a_second_entry_for_one_tool_is_reported() {
     .assert_eq(&world.short(&checked.findings.iter().map(render).collect::<String>()));
 }
 
-/// Audit: look-alike letters were not flagged, and `side_effects: none` on `delete_everything` was not reported.
+/// Examples: look-alike letters, and `side_effects: none` on `delete_everything`.
 #[test]
 fn deceptive_names_and_labels_are_reported() {
     let cases = [
@@ -104,7 +102,7 @@ fn deceptive_names_and_labels_are_reported() {
     assert_eq!(codes, ["manifest.label-below-name"]);
 }
 
-/// Audit: an entry named `mcp.server.tool` with providers of its own replaced that tool without a report.
+/// With other providers, an entry named `mcp.server.tool` would replace that tool.
 #[test]
 fn an_entry_named_like_a_servers_tool_must_provide_that_tool() {
     let http = r#"{"name": "http", "config": {"url": "https://h/"}}"#;

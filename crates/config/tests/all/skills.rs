@@ -70,7 +70,7 @@ fn bad_skills_are_left_out_with_their_reasons() {
         ("skills/a.json", "{"),
         (
             "skills/b.json",
-            r#"[{"name": "good", "instruction_prompt": "x", "collaboration": {}},
+            r#"[{"name": "good", "instruction_prompt": "x", "allowed-tools": "Read"},
                 {"name": "good", "instruction_prompt": "again"},
                 {"name": "not good", "instruction_prompt": "x"},
                 {"name": "empty"},
@@ -84,7 +84,7 @@ fn bad_skills_are_left_out_with_their_reasons() {
         "skill `brief`: `plan`: step `a`: `${HOME}` must begin with `steps.` or `arguments.`",
         "the skill has no front matter",
         "user/toolbooth/skills/broken/SKILL.md",
-        "skill `good`: `collaboration` has no effect",
+        "skill `good`: `allowed-tools` has no effect",
         "is defined twice",
         "skill 3: `not good` is not a valid name of a skill",
         "skill `empty`: the instructions are missing",
@@ -94,6 +94,22 @@ fn bad_skills_are_left_out_with_their_reasons() {
     ] {
         assert!(report.contains(expected), "{expected}\n{report}");
     }
+}
+
+#[test]
+fn the_collaboration_of_a_skill_is_kept_as_written() {
+    let world = world(&[(
+        "skills/a.json",
+        r#"[{"name": "panel", "instruction_prompt": "x", "collaboration": {"protocol": "vote", "quorum": 0.5}},
+            {"name": "wrong", "instruction_prompt": "x", "collaboration": "vote"}]"#,
+    )]);
+    let loaded = world.load().unwrap();
+    assert_eq!(names(&loaded.skills), ["panel"]);
+    let expected = serde_json::json!({ "protocol": "vote", "quorum": 0.5 });
+    assert_eq!(loaded.skills[0].collaboration, Some(expected));
+    let report = world.report();
+    assert!(report.contains("skill `wrong`: `collaboration` must be a map of fields"), "{report}");
+    assert!(!report.contains("has no effect"), "{report}");
 }
 
 #[test]

@@ -194,9 +194,9 @@ fn dropped_arguments_are_reported_without_their_values() {
         r#"{"to":"b", "zzz" : 1,"username":"SECRET","USERNAME":"SECRET"}"#,
     );
     let sealed = sealed.expect("sealed");
-    let told: Vec<String> = sealed.warnings().iter().map(ToString::to_string).collect();
+    let warnings: Vec<String> = sealed.warnings().iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        warnings,
         [
             r#"argument "zzz" was dropped: the tool does not declare it"#,
             r#"argument "username" was dropped: the gateway supplies it"#,
@@ -306,7 +306,7 @@ fn two_groups() -> World {
 #[test]
 fn mcp_data_lists_exactly_the_tools_a_caller_may_call() {
     let world = two_groups();
-    let told = |user: &str, groups: &[&str]| {
+    let data_for = |user: &str, groups: &[&str]| {
         let sealed =
             world.call(&caller(user, groups), "plan_go", r#"{"_mcp_data":{"forged":1}}"#).expect("sealed");
         sealed.arguments().member("_mcp_data").expect("supplied").to_string()
@@ -314,8 +314,8 @@ fn mcp_data_lists_exactly_the_tools_a_caller_may_call() {
     let plan = r#"{"server_name":"plan","description":"","tools":[{"name":"plan_go","description":"Does go","parameters":{"properties":{"task":{}}}}]}"#;
     let finance = r#"{"server_name":"finance","description":"Money","tools":[{"name":"finance_wire","description":"Does wire","parameters":{"properties":{"sum":{}}}}]}"#;
     for _ in 0..500 {
-        assert_eq!(told("ann", &[]), format!(r#"{{"available_servers":[{plan}]}}"#));
-        assert_eq!(told("fay", &["finance"]), format!(r#"{{"available_servers":[{finance},{plan}]}}"#));
+        assert_eq!(data_for("ann", &[]), format!(r#"{{"available_servers":[{plan}]}}"#));
+        assert_eq!(data_for("fay", &["finance"]), format!(r#"{{"available_servers":[{finance},{plan}]}}"#));
     }
 }
 
@@ -334,12 +334,12 @@ fn mcp_data_stays_within_its_budget() {
             unknown: UnknownName::Refused,
         };
         let sealed = world.call(&caller("ann", &[]), "s_plan", "{}").expect("sealed");
-        let told = sealed.arguments().member("_mcp_data").expect("supplied");
-        assert!(told.as_bytes().len() <= budget.max(64), "{budget}: {}", told.as_bytes().len());
-        let cut = told.member("truncated").is_some();
+        let data = sealed.arguments().member("_mcp_data").expect("supplied");
+        assert!(data.as_bytes().len() <= budget.max(64), "{budget}: {}", data.as_bytes().len());
+        let cut = data.member("truncated").is_some();
         assert_eq!(cut, budget < 500_000, "{budget}");
         if budget == 10_000 {
-            assert!(told.as_str().contains("s_tool39"), "names come before schemas");
+            assert!(data.as_str().contains("s_tool39"), "names come before schemas");
         }
     }
 }

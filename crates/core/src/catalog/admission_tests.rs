@@ -172,7 +172,7 @@ fn no_server_gets_a_reserved_name() {
     assert_eq!(catalog.set_aside.len(), 1);
 }
 
-// First use: 75 of 336 names repeated their server, as in `git_git_status`.
+// Many servers repeat their name in those of their tools, as in `git_git_status`.
 #[test]
 fn a_repeated_server_name_is_left_out_unless_another_tool_has_the_short_name() {
     let exposed = |server: &str, tools: &[&str], known: &dyn Fn(&str) -> Option<String>| {

@@ -9,13 +9,13 @@ mod targets;
 
 pub(super) use parts::{replace_tools, virtual_part};
 
-use super::admission::{ServerCatalog, SetAside};
-use super::bounds::Backing;
+use super::admission::ServerCatalog;
+use super::candidate::SetAside;
 use super::naming::{Naming, NamingStyle};
 use super::overlay::{OverlayInput, is_bound, overlay};
 use super::patterns::ToolGate;
 use super::spelling;
-use super::tool::Tool;
+use super::tool::{Backing, Tool};
 use super::virtual_tool::{VirtualToolInput, build, server_of};
 use crate::lint::reserved;
 use crate::manifest::{Manifest, ManifestScope, ProviderKind};

@@ -5,7 +5,7 @@ use crate::server::ServerEntry;
 
 /// `tools.allow`, `tools.deny` and `tools.require_approval`, compiled. Deny wins. A pattern that does not compile
 /// allows nothing, denies everything and requires approval for everything.
-pub(super) struct ServerToolFilter<'a> {
+pub struct ServerToolFilter<'a> {
     server: &'a str,
     allow: Option<ToolPatterns>,
     deny: Option<ToolPatterns>,
@@ -13,7 +13,8 @@ pub(super) struct ServerToolFilter<'a> {
 }
 
 impl<'a> ServerToolFilter<'a> {
-    pub(super) fn of(entry: &'a ServerEntry) -> Self {
+    /// The rules of a server's entry.
+    pub fn of(entry: &'a ServerEntry) -> Self {
         let compile = |texts: &[String]| ToolPatterns::new(texts).ok();
         let rules = &entry.tools;
         Self {
@@ -24,7 +25,8 @@ impl<'a> ServerToolFilter<'a> {
         }
     }
 
-    pub(super) fn admits(&self, own: &str) -> bool {
+    /// Whether a tool with this name enters the catalog.
+    pub fn admits(&self, own: &str) -> bool {
         let denied = self.deny.as_ref().is_none_or(|deny| deny.match_any_pair(self.server, own));
         // A glob such as `git_*` refers to own names here; matched on qualified names it would admit all tools of a
         // server `git`.

@@ -2,7 +2,7 @@
 
 mod admission;
 mod assembly;
-mod bounds;
+mod candidate;
 mod derived;
 mod digest;
 mod filter;
@@ -20,10 +20,11 @@ mod spelling;
 mod tool;
 mod virtual_tool;
 
-pub use admission::{AdmissionContext, MAX_TOOLS, ServerCatalog, SetAside, admit, admit_by};
+pub use admission::{MAX_TOOLS, ServerCatalog, admit, admit_by};
 pub use assembly::{Assembly, AssemblyInput, CatalogParts, EntryOutcome, EntryReport, assemble};
-pub use bounds::{Backing, Bounds, ToolAccess};
+pub use candidate::{AdmissionContext, SetAside};
 pub use derived::DerivedData;
+pub use filter::ServerToolFilter;
 pub use hidden::{Companion, IdentityArgument, InjectedArguments, MCP_DATA, TextFit};
 pub use index::{Lookup, NameIndex};
 pub use listing::{ListBytes, ListKind};
@@ -34,4 +35,4 @@ pub use skills::SkillSet;
 pub use snapshot::Catalog;
 pub(crate) use snapshot::ViewCondition;
 pub(crate) use sorted::SortedView;
-pub use tool::{CatalogItem, Discovery, Tool};
+pub use tool::{Backing, Bounds, CatalogItem, Discovery, Tool, ToolAccess};

@@ -1,9 +1,8 @@
 //! Overlays: apply manifest entries to a discovered tool.
 
 use super::admission::{MAX_DEFINITION_BYTES, MAX_DEFINITION_DEPTH, not_of_object};
-use super::bounds::{Backing, Bounds};
 use super::hidden::{InjectedArguments, ParameterHider, SchemaTooLarge};
-use super::tool::{Tool, ToolCaches};
+use super::tool::{Backing, Bounds, Tool, ToolCaches};
 use crate::json::{RawJson, nests_deeper, with_members};
 use crate::manifest::{Manifest, ManifestScope};
 use crate::schema::{Coverage, Patterns, survey};

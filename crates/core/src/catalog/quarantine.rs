@@ -7,7 +7,7 @@
 //! Quarantined tools are stored beside the other tools of their server, and are not in any list or index. After a
 //! release the keeper admits the server again.
 
-use super::admission::{AdmissionContext, SetAside, ToolCandidate, write_tools};
+use super::candidate::{AdmissionContext, SetAside, ToolCandidate, write_tools};
 use super::spelling;
 use super::tool::Tool;
 use crate::json::{Member, ObjectWriter, RawJson};

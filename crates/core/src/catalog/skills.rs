@@ -2,7 +2,7 @@
 
 use super::admission::ServerCatalog;
 use super::assembly::virtual_part;
-use super::bounds::Backing;
+use super::tool::Backing;
 use super::virtual_tool::{VirtualToolInput, build};
 use crate::manifest::Manifest;
 use crate::names::ServerName;

@@ -1,13 +1,12 @@
 //! One version of the catalog: immutable, shared, and replaced as a whole.
 
 use super::admission::ServerCatalog;
-use super::bounds::{Backing, ToolAccess};
 use super::derived::DerivedData;
 use super::index::{Lookup, NameIndex};
 use super::listing::{ListBytes, ListKind};
 use super::skills::SkillSet;
 use super::sorted::SortedTools;
-use super::tool::Tool;
+use super::tool::{Backing, Tool, ToolAccess};
 use crate::json::RawJson;
 use crate::names::ServerName;
 use crate::own_prompt::{OwnPrompt, PromptAudience};

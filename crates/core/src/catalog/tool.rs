@@ -1,6 +1,9 @@
 //! Tools, prompts, resources and templates in the catalog.
 
-use super::bounds::{Backing, Bounds};
+mod bounds;
+
+pub use bounds::{Backing, Bounds, ToolAccess};
+
 use super::hidden::InjectedArguments;
 use super::naming::Naming;
 use crate::answerer::Answerer;

@@ -1,9 +1,8 @@
 //! Virtual tools: manifest entries that providers serve, listed under a server that does not run.
 
-use super::bounds::{Backing, Bounds};
 use super::hidden::{InjectedArguments, ParameterHider};
 use super::overlay::{check_size, public};
-use super::tool::{Tool, ToolCaches};
+use super::tool::{Backing, Bounds, Tool, ToolCaches};
 use crate::json::{ObjectWriter, RawJson};
 use crate::manifest::{Manifest, ManifestScope, ToolTerms};
 use crate::names::ServerName;

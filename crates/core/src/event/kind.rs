@@ -82,6 +82,8 @@ words! {
         JobResumed = "job.resumed",
         /// The state of a task changed.
         TaskChanged = "task.changed",
+        /// A task is escalated by its policy.
+        TaskEscalated = "task.escalated",
         /// A skill runs.
         SkillStarted = "skill.started",
         /// A step of a skill ended.

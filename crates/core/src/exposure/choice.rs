@@ -299,7 +299,7 @@ mod tests {
         }
     }
 
-    // First use: programs that were built with an SDK saw 5 tools instead of 337, and did not learn why.
+    // A program that was built with an SDK does not search for tools.
     #[test]
     fn programs_get_all_definitions_within_their_own_budget() {
         let terms = ExposureTerms::default();

@@ -11,7 +11,9 @@ mod statistics;
 mod surface;
 mod views;
 
-pub use crate::clients::{ClientFamily, Dialect, InputSchemas, ListHandling, OutputSchemas, family};
+pub use crate::clients::{
+    ClientFamily, Dialect, InputSchemas, ListHandling, ListedTaskSupport, OutputSchemas, family,
+};
 pub use crate::loaded_tools::{LoadedTools, MAX_LOADED};
 pub use answer::{AnswerHit, LEAST_HITS, SearchAnswer, search_answer};
 pub use choice::{ConfiguredMode, ExposureTerms, ModeChoice, Reason, Size, choose};

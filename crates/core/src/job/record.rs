@@ -2,6 +2,7 @@
 
 use super::criteria::CriterionRecord;
 use super::definition::{JobDefinition, TaskDefinition};
+use super::escalation::{EscalationPolicy, EscalationTrigger};
 use super::state::{JobRunState, JobState, RunTrigger, TaskStatus};
 use crate::caller::{Caller, IdentifiedBy};
 use crate::health::{Latency, Slice};
@@ -230,6 +231,9 @@ pub struct RunRecord {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_ms: Option<i64>,
+    /// Who ended it, if a person did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<String>,
     /// When it was changed; grows with each change.
     pub updated_ms: i64,
 }
@@ -264,8 +268,16 @@ impl RunRecord {
             created_ms: now_ms,
             started_ms: None,
             ended_ms: None,
+            ended_by: None,
             updated_ms: now_ms,
         }
+    }
+
+    /// Whether a person has ended it, so that its held calls never run. A run cannot succeed while a step is held, but it
+    /// may fail without a person, and its other steps can still be approved then.
+    pub fn is_ended_by_person(&self) -> bool {
+        matches!(self.state, JobRunState::Cancelled | JobRunState::Succeeded)
+            || (self.state.is_final() && self.ended_by.is_some())
     }
 
     /// Whether it continues a skill that a caller ran, after a step of it was held.
@@ -323,6 +335,9 @@ pub struct RunPart {
     /// The arguments of the steps.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub arguments: Map<String, Value>,
+    /// The escalation policy of its task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalation_policy: Option<EscalationPolicy>,
     /// The time for its steps, if it is a part of a skill's run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_ms: Option<u64>,
@@ -367,7 +382,28 @@ pub struct RunStep {
 impl RunPart {
     /// A part that has not started.
     pub fn new(id: String, after: Vec<String>, plan: Option<Value>, arguments: Map<String, Value>) -> Self {
-        Self { id, after, plan, task: None, arguments, limit_ms: None, outcome: None, steps: BTreeMap::new() }
+        Self {
+            id,
+            after,
+            plan,
+            task: None,
+            arguments,
+            escalation_policy: None,
+            limit_ms: None,
+            outcome: None,
+            steps: BTreeMap::new(),
+        }
+    }
+
+    /// The part with the escalation policy of its task.
+    pub fn with_policy(mut self, policy: &EscalationPolicy) -> Self {
+        self.escalation_policy = policy.auto_escalate.then(|| policy.clone());
+        self
+    }
+
+    /// The name of its task: the id of the part without the skill.
+    pub fn task_name(&self) -> &str {
+        self.id.split('/').next().unwrap_or_default()
     }
 
     /// The outcomes that are kept when the part continues.
@@ -449,10 +485,33 @@ pub struct TaskRecord {
     /// The run that waits for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Uuid>,
+    /// The triggers that escalated it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub escalations: Vec<String>,
+    /// When it left the draft; the timeframe of its policy begins then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_ms: Option<i64>,
     /// When it was created.
     pub created_ms: i64,
     /// When it was changed; grows with each change.
     pub updated_ms: i64,
+}
+
+impl TaskRecord {
+    /// When it becomes overdue; `None` if it is a draft or has ended, if its policy has no timeframe, or if it was
+    /// escalated for that.
+    pub fn overdue_ms(&self) -> Option<i64> {
+        let policy = &self.definition.escalation_policy;
+        let word = EscalationTrigger::Overdue.as_str();
+        if self.state == TaskStatus::Draft
+            || self.state.is_final()
+            || self.escalations.iter().any(|known| known == word)
+            || policy.on(EscalationTrigger::Overdue).is_none()
+        {
+            return None;
+        }
+        Some(self.ready_ms.unwrap_or(self.created_ms).saturating_add(policy.timeframe_ms()?))
+    }
 }
 
 #[cfg(test)]
@@ -471,6 +530,27 @@ mod tests {
         }
         let order: Vec<&str> = part.steps_in_order().into_iter().map(|(id, _)| id.as_str()).collect();
         assert_eq!(order, ["read", "write", "a"]);
+    }
+
+    #[test]
+    fn a_task_is_overdue_a_while_after_it_left_the_draft() {
+        let policy = serde_json::json!({ "triggers": ["overdue"], "timeframe": "2s" });
+        let mut task: TaskRecord = serde_json::from_value(serde_json::json!({
+            "id": Uuid::nil(),
+            "definition": { "name": "check", "summary": "Checks it", "escalation_policy": policy },
+            "owner": { "user": "ann", "identified_by": "local" },
+            "state": "draft",
+            "created_ms": 10,
+            "updated_ms": 10,
+        }))
+        .expect("a task");
+        assert_eq!(task.overdue_ms(), None, "a draft");
+        (task.state, task.ready_ms) = (TaskStatus::Ready, Some(100));
+        assert_eq!(task.overdue_ms(), Some(2_100));
+        task.escalations.push("overdue".into());
+        assert_eq!(task.overdue_ms(), None, "once");
+        (task.escalations, task.state) = (Vec::new(), TaskStatus::Done);
+        assert_eq!(task.overdue_ms(), None, "it has ended");
     }
 
     #[test]

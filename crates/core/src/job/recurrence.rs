@@ -266,6 +266,12 @@ impl Schedule {
         std::iter::successors(first, |last| self.next_ms(*last)).take(count).collect()
     }
 
+    /// A time in the zone of the recurrence, such as `2026-07-28 09:30 +02:00`.
+    pub fn local_time(&self, at_ms: i64) -> String {
+        let Ok(at) = Timestamp::from_millisecond(at_ms) else { return String::new() };
+        at.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M %:z").to_string()
+    }
+
     /// Decides about an occurrence that is due: it runs once if it, or a later one that has also passed, is within the
     /// grace period.
     pub fn decide(&self, due_ms: i64, now_ms: i64) -> DueDecision {

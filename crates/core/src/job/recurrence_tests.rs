@@ -36,6 +36,20 @@ fn patterns_go_by_local_time_over_clock_changes() {
 }
 
 #[test]
+fn a_time_is_shown_in_the_zone_of_the_recurrence() {
+    let cases = [
+        (Some("America/New_York"), "2026-07-28 03:30 -04:00"),
+        (Some("Europe/Berlin"), "2026-07-28 09:30 +02:00"),
+        (None, "2026-07-28 07:30 +00:00"),
+    ];
+    for (zone, expected) in cases {
+        let written = serde_json::json!({ "cron": "0 7 * * *", "timezone": zone });
+        let schedule = recurrence(written).compile().expect("valid");
+        assert_eq!(schedule.local_time(ms("2026-07-28T07:30:05Z")), expected, "{zone:?}");
+    }
+}
+
+#[test]
 fn intervals_start_at_the_start_date() {
     let cases = [
         (

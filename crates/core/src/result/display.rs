@@ -1,6 +1,6 @@
 //! Display hints of a result for the console, and which of them may be followed.
 
-use crate::json::{Edit, ObjectWriter, RawJson, check_strictly, edit_object};
+use crate::json::{Edit, ObjectWriter, RawJson, check_strictly, edit_object, with_members};
 use crate::warning::Warning;
 
 /// Maximum size of the hints.
@@ -21,6 +21,11 @@ const SANDBOX: [&str; 8] = [
 /// The members of display hints.
 pub(super) const KNOWN: [&str; 8] =
     ["open_canvas", "primary_file", "mode", "viewer_hint", "title", "type", "url", "sandbox"];
+/// The member that names the host of a page that was not shown, so that the console can say how to allow it. Only the
+/// gateway writes it.
+const REFUSED_HOST: &str = "refused_host";
+/// The longest host that is named, in bytes.
+const MAX_HOST_BYTES: usize = 260;
 
 /// The hints that may be followed. `renamed` returns the name under which a file of this result was stored.
 ///
@@ -42,8 +47,13 @@ pub fn checked(
     let url = display.member("url");
     let refusal = url.and_then(|url| frame_refusal(&url.string().unwrap_or_default(), hosts));
     let is_refused = refusal.is_some();
-    warnings.extend(refusal.map(|reason| Warning::DisplayPart(reason.into())));
+    let mut refused_host = None;
+    if let Some(FrameRefusal { reason, host }) = refusal {
+        warnings.push(Warning::DisplayPart(reason));
+        refused_host = host;
+    }
     let edited = edit_object(display, |key, value| match (key, display.share(value).string()) {
+        (REFUSED_HOST, _) => Edit::Drop,
         ("url" | "sandbox", _) if is_refused => Edit::Drop,
         ("type", Some(kind)) if is_refused && kind == "iframe" => Edit::Drop,
         ("sandbox", Some(words)) => {
@@ -64,7 +74,9 @@ pub fn checked(
         },
         _ => Edit::Keep,
     });
-    (edited.ok(), warnings)
+    let Some(host) = refused_host else { return (edited.ok(), warnings) };
+    let named = edited.and_then(|hints| with_members(&hints, &[(REFUSED_HOST, RawJson::from_value(&host))]));
+    (named.ok(), warnings)
 }
 
 /// The hints for a result with a picture and without hints of its own.
@@ -74,15 +86,39 @@ pub fn of_picture(name: &str) -> RawJson {
     hints.finish()
 }
 
-/// Why a page may not be shown in a frame; `None` if it may.
-fn frame_refusal(url: &str, hosts: &[String]) -> Option<&'static str> {
+/// Why a page may not be shown in a frame.
+struct FrameRefusal {
+    reason: String,
+    /// The host that the operator would have to allow.
+    host: Option<String>,
+}
+
+/// The reason why a page may not be shown in a frame; `None` if it may.
+fn frame_refusal(url: &str, hosts: &[String]) -> Option<FrameRefusal> {
     let Some(rest) = url.get(..8).filter(|scheme| scheme.eq_ignore_ascii_case("https://")).and(url.get(8..))
     else {
-        return Some("its `url` is not shown in a frame, because it is not https");
+        let reason = "its `url` is not shown in a frame, because it is not https".to_owned();
+        return Some(FrameRefusal { reason, host: None });
     };
-    let is_open = is_allowed_host(url, rest, hosts);
-    (!is_open)
-        .then_some("its `url` is not shown in a frame, because its host is not in `display.iframe_hosts`")
+    if is_allowed_host(url, rest, hosts) {
+        return None;
+    }
+    let host = plain_host(rest);
+    let named = host.as_ref().map(|host| format!(" `{host}`")).unwrap_or_default();
+    let reason = format!(
+        "its `url` is not shown in a frame, because its host{named} is not in `display.iframe_hosts`"
+    );
+    Some(FrameRefusal { reason, host })
+}
+
+/// The host and port of a URL without its scheme, if they consist of ordinary characters only. A server chooses this
+/// text, and a person may copy it into the configuration.
+fn plain_host(rest: &str) -> Option<String> {
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let is_plain = !authority.is_empty()
+        && authority.len() <= MAX_HOST_BYTES
+        && authority.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':'));
+    is_plain.then(|| authority.to_ascii_lowercase())
 }
 
 fn is_allowed_host(url: &str, rest: &str, hosts: &[String]) -> bool {
@@ -149,7 +185,28 @@ mod tests {
         );
     }
 
-    /// Audit: `primary_file` and `allow-top-navigation` survive in display hints.
+    #[test]
+    fn a_refused_frame_names_its_host_for_the_operator() {
+        let cases = [
+            (r#"{"url":"https://Dash.example:8443/a"}"#, r#"{"refused_host":"dash.example:8443"}"#),
+            (r#"{"url":"https://a.example","refused_host":"b.example"}"#, r#"{"refused_host":"a.example"}"#),
+            (r#"{"title":"t","refused_host":"b.example"}"#, r#"{"title":"t"}"#),
+            (r#"{"title":"t","url":"https://ann@a.example/"}"#, r#"{"title":"t"}"#),
+            (r#"{"title":"t","url":"https://\"]\nx=/"}"#, r#"{"title":"t"}"#),
+            (r#"{"title":"t","url":"http://a.example/"}"#, r#"{"title":"t"}"#),
+        ];
+        for (text, expected) in cases {
+            let (shown, _) = checked(&RawJson::parse(text).expect("JSON"), &[], &|_| None);
+            assert_eq!(shown.expect("hints").as_str(), expected, "{text}");
+        }
+        let hints = RawJson::parse(r#"{"url":"https://a.example/"}"#).expect("JSON");
+        let (_, warnings) = checked(&hints, &[], &|_| None);
+        let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].ends_with("because its host `a.example` is not in `display.iframe_hosts`"));
+    }
+
+    /// Nor do they keep `allow-top-navigation`.
     #[test]
     fn hints_name_only_files_of_their_own_result() {
         let hosts = ["dash.example".to_owned()];

@@ -173,7 +173,7 @@ mod tests {
             ),
             (r#""correct-horse""#, Some(r#""[redacted]""#)),
             (r#"{"n":"1234567890"}"#, Some(r#"{"n":"[redacted]"}"#)),
-            // Audit: numbers were overwritten, and keys masked.
+            // Numbers and keys are not masked.
             (r#"{"n":1234567890}"#, None),
             (r#"{"correct-horse" : 1,"correct-horse":{"a":[]}}"#, None),
             (r#"{"x":"a","b":"c"}"#, None),
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    // Audit: the secret stayed visible with encoders that escape more than necessary.
+    // Some encoders escape more characters than necessary.
     #[test]
     fn escaped_secrets_are_masked() {
         let known = KnownSecrets::new(["a/b&c=d\u{e4}fgh"]);
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    // Audit: masking within base64 broke the file.
+    // Masking within base64 would break the file.
     #[test]
     fn base64_files_are_unchanged() {
         let known = KnownSecrets::new(["correct-horse"]);

@@ -118,7 +118,7 @@ mod tests {
         }
     }
 
-    // Audit: `customers_list` became `_redacted__list` because a variable was set to `customers`.
+    // Otherwise `customers_list` would become `_redacted__list` if a variable is set to `customers`.
     #[test]
     fn plain_values_are_not_credentials() {
         let mut entry = entry("db");

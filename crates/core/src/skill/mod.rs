@@ -59,6 +59,8 @@ pub struct Skill {
     pub category: Option<String>,
     /// Tags of what it offers: canonical, sorted.
     pub capability_tags: Vec<String>,
+    /// How several models work on it together, for programs that do so. The gateway only shows it.
+    pub collaboration: Option<Value>,
     /// A caller must be in one of these groups; absent means everyone.
     pub groups: Option<Vec<String>>,
     /// The schema of its arguments, if it declares one.
@@ -156,6 +158,7 @@ pub(crate) mod tests {
             safety_notes: None,
             category: None,
             capability_tags: Vec::new(),
+            collaboration: None,
             groups: None,
             parameters: None,
             timeout: None,

@@ -4,6 +4,7 @@ use super::rights::CannotRun;
 use super::{ApprovalOutcome, Approvals, DecisionFault, already_run, form, not_held};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use toolbooth_core::call::{Draft, HeldDraft, fingerprint};
 use toolbooth_core::caller::Caller;
@@ -47,6 +48,7 @@ impl Approvals {
         let mut asking = may_answer && waiting.draft().client.can("elicitation");
         let expiry = expiry_of(&held, expires, &self.clock);
         let wait_end = Instant::now() + approval_wait.unwrap_or(wait);
+        let mut stopping = self.stopping.subscribe();
         let mut tick = interval(PROGRESS_EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let ask = link.ask("elicitation/create", Some(form::form(&held, &waiting)));
@@ -75,6 +77,8 @@ impl Approvals {
                     }
                     None => asking = false, // The question was dismissed without a decision.
                 },
+                // The caller gets the id while there is still a connection to send it on.
+                () = is_stopping(&mut stopping) => return Ok(ApprovalOutcome::Held(Box::new(held))),
                 _ = tick.tick(), if progress == ProgressMode::Wanted => {
                     link.progress(waiting_progress(waited, &held));
                     waited += 1;
@@ -248,6 +252,12 @@ impl Approvals {
     }
 }
 
+/// Waits until the gateway is stopping. Cancel-safe.
+async fn is_stopping(stopping: &mut watch::Receiver<bool>) {
+    // The sender lives as long as the approvals, which the caller borrows.
+    let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
+}
+
 /// When a held call expires.
 fn expiry_of(held: &HeldCall, otherwise: Duration, clock: &Clock) -> Instant {
     let left = held.expires_ms.map(|expires| u64::try_from(expires - clock.now_ms()).unwrap_or(0));
@@ -269,6 +279,9 @@ fn waiting_progress(waited: u64, held: &HeldCall) -> RawJson {
 
 /// The error for the caller when a person rejects the call.
 pub(super) fn rejection(held: &HeldCall) -> DecisionFault {
+    if let Some(reason) = held.withdrawn() {
+        return DecisionFault::Rejected(format!("withdrawn: {reason}"));
+    }
     let by = held.decided_by.as_deref().unwrap_or("an approver");
     DecisionFault::Rejected(match held.decision_note.as_deref().filter(|note| !note.is_empty()) {
         Some(reason) => format!("rejected by {by}: {reason}"),

@@ -9,7 +9,7 @@ use toolbooth_core::call::{Approval, IncomingCall};
 use toolbooth_core::caller::{Caller, ClientFacts, ForwardedHeaders};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::held::{HeldCall, HeldState};
-use toolbooth_store::{Contest, StoreError};
+use toolbooth_store::{HeldUpdate, StoreError};
 use uuid::Uuid;
 
 /// A claimed call on its way to the request that waits for it. If that request is gone, dropping the claim runs the
@@ -74,13 +74,13 @@ impl Approvals {
         let claimed =
             self.store.claim_held(held.id, self.clock.now_ms()).await.map_err(|error| Problem::of(&error))?;
         let held = match claimed {
-            Contest::Won(held) => held,
+            HeldUpdate::Won(held) => held,
             // It was withdrawn after its approval.
-            Contest::Lost(held) if held.state == HeldState::Rejected => {
+            HeldUpdate::Lost(held) if held.state == HeldState::Rejected => {
                 return Err(Problem::of(&rejection(&held)));
             }
-            Contest::Lost(held) => return Err(already_run(&held)),
-            Contest::Missing => return Err(Problem::of(&DecisionFault::Unknown(held.id))),
+            HeldUpdate::Lost(held) => return Err(already_run(&held)),
+            HeldUpdate::Missing => return Err(Problem::of(&DecisionFault::Unknown(held.id))),
         };
         self.deferred.forget(held.id);
         let Some(approval) = Approval::of(&held) else { return Err(already_run(&held)) };

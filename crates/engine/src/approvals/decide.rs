@@ -14,7 +14,7 @@ use toolbooth_core::held::{
     Answerer, Decision, HeldCall, HeldFault, HeldKind, HeldState, HeldVerdict, IsApprover, Remember,
 };
 use toolbooth_core::json::{ObjectWriter, RawJson};
-use toolbooth_store::{Contest, HeldFilter, MAX_HELD_PAGE, StoreError};
+use toolbooth_store::{HeldFilter, HeldUpdate, MAX_HELD_PAGE, StoreError};
 use uuid::Uuid;
 
 impl Approvals {
@@ -75,6 +75,9 @@ impl Approvals {
             self.audit.record_denied(by, "approval.not-yours", &attempt());
             return Err(Problem::of(&DecisionFault::NotYours(id)));
         }
+        if matches!(verdict, HeldVerdict::Approve { .. }) {
+            self.check_run_for_approval(&held).await?;
+        }
         let verdict = self.checked_verdict(&held, verdict)?;
         let note = note.map(|note| note.chars().take(1000).collect());
         let decision = Decision { verdict, by: by.user.to_string(), at_ms: self.clock.now_ms(), note };
@@ -82,16 +85,16 @@ impl Approvals {
         let decided =
             self.store.decide_held(id, decision.clone(), audit).await.map_err(|error| Problem::of(&error))?;
         match decided {
-            Contest::Won(held) => {
+            HeldUpdate::Won(held) => {
                 self.events.emit_decided(&held);
                 self.follow_decision(&held, by).await;
                 Ok(held)
             }
-            Contest::Lost(held) => Err(match held.decide(&decision) {
+            HeldUpdate::Lost(held) => Err(match held.decide(&decision) {
                 Err(fault) => Problem::of(&fault),
                 Ok(_) => Problem::of(&HeldFault::Expired { id }),
             }),
-            Contest::Missing => Err(Problem::of(&DecisionFault::Unknown(id))),
+            HeldUpdate::Missing => Err(Problem::of(&DecisionFault::Unknown(id))),
         }
     }
 
@@ -135,6 +138,9 @@ impl Approvals {
             self.remember_approval(held, by).await;
         }
         let has_waiter = self.waiting_room.notify(held);
+        if held.state == HeldState::Rejected {
+            self.tell_end(held);
+        }
         // A step of a plan runs in the order of the plan.
         if held.state != HeldState::Approved || held.kind != HeldKind::Approval {
             return;
@@ -192,13 +198,15 @@ impl Approvals {
         }
     }
 
-    /// Expires held calls that were not decided in time.
+    /// Expires held calls that were not decided in time, and withdraws those that could not be withdrawn earlier.
     pub async fn sweep(&self) {
+        self.withdraw_open().await;
         match self.store.expire_held(self.clock.now_ms()).await {
             Ok(expired) => {
                 for held in &expired {
                     self.events.emit_decided(held);
                     self.waiting_room.notify(held);
+                    self.tell_end(held);
                 }
             }
             Err(error) => tracing::error!("held calls could not be expired: {error}"),

@@ -33,7 +33,9 @@ use crate::terms::SharedTerms;
 use elsewhere::MovedApprovals;
 use futures_util::future::BoxFuture;
 use rights::DeferredCalls;
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
+use tokio::sync::watch;
 use toolbooth_core::call::{Approval, IncomingCall};
 use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Blame, Fault, Problem};
@@ -47,6 +49,12 @@ use withdraw::Cancellations;
 pub(crate) trait ApprovedCallRunner: Send + Sync {
     /// Runs a claimed call, and records its outcome.
     fn run_approved(self: Arc<Self>, approved: ApprovedCall) -> BoxFuture<'static, Result<Answer, Problem>>;
+}
+
+/// Receives held calls that have ended. `Jobs` implements it, to continue the runs of which they are steps.
+pub(crate) trait HeldEndListener: Send + Sync {
+    /// A held call ran, was rejected or has expired.
+    fn held_ended(self: Arc<Self>, held: &HeldCall);
 }
 
 /// The calls that wait for a person's decision.
@@ -64,7 +72,10 @@ pub struct Approvals {
     deferred: DeferredCalls,
     cancellations: Cancellations,
     moved: MovedApprovals,
+    /// Whether the gateway is stopping, so that no request waits for a person any more.
+    stopping: watch::Sender<bool>,
     runner: OnceLock<Weak<dyn ApprovedCallRunner>>,
+    end_listener: OnceLock<Weak<dyn HeldEndListener>>,
 }
 
 impl std::fmt::Debug for Approvals {
@@ -91,13 +102,39 @@ impl Approvals {
             deferred: DeferredCalls::default(),
             cancellations: Cancellations::default(),
             moved: MovedApprovals::default(),
+            stopping: watch::Sender::new(false),
             runner: OnceLock::new(),
+            end_listener: OnceLock::new(),
         }
     }
 
     /// Sets the runner of approved calls. Only the first call has an effect.
     pub(crate) fn set_runner(&self, runner: Weak<dyn ApprovedCallRunner>) {
         let _ = self.runner.set(runner);
+    }
+
+    /// Answers the requests that wait for a person: their calls stay held, and can be decided after a restart. From now
+    /// on no request waits.
+    pub fn stop_waiting(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// The calls whose requests wait for a person here, each with its held call. A step of a run is listed with the id of
+    /// the run.
+    pub fn waiting_calls(&self) -> HashMap<Uuid, Uuid> {
+        self.waiting_room.waiting_calls()
+    }
+
+    /// Sets the listener for held calls that have ended. Only the first call has an effect.
+    pub(crate) fn set_end_listener(&self, listener: Weak<dyn HeldEndListener>) {
+        let _ = self.end_listener.set(listener);
+    }
+
+    /// Tells the listener that a held call has ended.
+    pub(crate) fn tell_end(&self, held: &HeldCall) {
+        if let Some(listener) = self.end_listener.get().and_then(Weak::upgrade) {
+            listener.held_ended(held);
+        }
     }
 }
 

@@ -85,7 +85,10 @@ impl Approvals {
         let Some(state) = self.servers.state(&held.server) else { return Ok(()) };
         match state {
             ServerState::Connected | ServerState::Disconnected | ServerState::Connecting => Ok(()),
-            state => Err(self.later(held, format!("server `{}` is {}", held.server, state.as_str()))),
+            state => {
+                let why = format!("server `{}` is not connected (state `{}`)", held.server, state.as_str());
+                Err(self.later(held, why))
+            }
         }
     }
 

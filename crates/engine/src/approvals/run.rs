@@ -117,6 +117,7 @@ impl Approvals {
         if let Err(error) = self.store.finish_held(held.id, outcome, held.audit_entry(at_ms)).await {
             tracing::error!(held = %held.id, "{error}");
         }
+        self.tell_end(held);
     }
 
     /// Closes the held calls that were interrupted when an earlier process ended: their outcome is unknown.

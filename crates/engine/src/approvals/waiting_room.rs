@@ -63,6 +63,16 @@ impl WaitingRoom {
         waiting.iter().filter(|(_, requests)| of_call(requests)).map(|(id, _)| *id).collect()
     }
 
+    /// The calls and runs whose requests wait for a decision, each with its held call.
+    pub(super) fn waiting_calls(&self) -> HashMap<Uuid, Uuid> {
+        let waiting = self.waiting();
+        let undecided = waiting.iter().flat_map(|(id, requests)| {
+            let requests = requests.iter().filter(|request| request.decision.is_some());
+            requests.map(|request| (request.call, *id))
+        });
+        undecided.collect()
+    }
+
     /// Whether a request of another call or run waits for this held call, or acts on its decision.
     pub(super) fn is_awaited_by_another(&self, id: Uuid, call: Uuid) -> bool {
         let waiting = self.waiting();

@@ -23,7 +23,7 @@ use toolbooth_core::catalog::Catalog;
 use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::permission::why_hidden;
-use toolbooth_store::{AuditFilter, Store};
+use toolbooth_store::{AuditFilter, CallCountQuery, CallCounts, Store};
 
 /// The audit log.
 pub struct AuditLog {
@@ -57,6 +57,17 @@ impl AuditLog {
         }
         self.store.flush().await.map_err(|error| Problem::of(&error))?;
         self.store.audit_rows(filter).await.map_err(|error| Problem::of(&error))
+    }
+
+    /// Counts ended calls: the caller's own, or for an administrator those of the user in the query or of all users.
+    pub async fn call_counts(&self, caller: &Caller, query: CallCountQuery) -> Result<CallCounts, Problem> {
+        let user = match caller.admin {
+            Admin::No => Some(caller.user.to_string()),
+            Admin::Yes => query.user,
+        };
+        self.store.flush().await.map_err(|error| Problem::of(&error))?;
+        let query = CallCountQuery { user, ..query };
+        self.store.call_counts(query).await.map_err(|error| Problem::of(&error))
     }
 
     /// Verifies the hash chain of the whole log; for administrators only.

@@ -85,7 +85,11 @@ impl CallPipeline {
         answer
     }
 
-    fn with_budget<T>(&self, act: impl FnOnce(&mut toolbooth_core::sampling::TokenBudget) -> T) -> T {
+    /// Reads or changes the token budget of the day.
+    pub(super) fn with_budget<T>(
+        &self,
+        act: impl FnOnce(&mut toolbooth_core::sampling::TokenBudget) -> T,
+    ) -> T {
         act(&mut self.day_book.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -174,7 +174,7 @@ mod tests {
         Deadline::on_server("s", Duration::from_secs(allowed), Duration::from_secs(3600), link)
     }
 
-    // Audit: after a long question the server had about a second left.
+    // Otherwise a server would have almost no time left after a long question.
     #[tokio::test(start_paused = true)]
     async fn time_spent_on_a_question_does_not_count() {
         let (link, _events) = CallLink::new();
@@ -193,7 +193,7 @@ mod tests {
         assert!((329.0..332.0).contains(&took), "expected 5 s + 300 s of asking + 25 s left, not {took}");
     }
 
-    // Audit: `MAX_QUESTION` counted from the call's start.
+    // `MAX_QUESTION` counts from the beginning of the question, not of the call.
     #[tokio::test(start_paused = true)]
     async fn a_late_question_may_take_as_long_as_an_early_one() {
         let (link, _events) = CallLink::new();

@@ -14,6 +14,20 @@ pub enum QuestionHandling {
     Returned,
     /// Over the link, while this call continues.
     DuringCall,
+    /// The same, by a person without an MCP client. The person is also asked to open the URLs that a legacy server demands
+    /// with an error; then the gateway sends the call again, which a client would do itself.
+    ByPerson,
+}
+
+impl QuestionHandling {
+    /// The handling for a call that cannot be repeated by the client.
+    #[must_use]
+    pub(crate) fn during_call(self) -> Self {
+        match self {
+            Self::Returned => Self::DuringCall,
+            Self::DuringCall | Self::ByPerson => self,
+        }
+    }
 }
 
 /// The ids of a call.

@@ -80,6 +80,11 @@ pub(crate) struct PipelineParts {
 }
 
 impl CallPipeline {
+    /// The calls that wait for a person.
+    pub fn approvals(&self) -> &Arc<Approvals> {
+        &self.approvals
+    }
+
     /// A pipeline of these parts, with a hard limit on the duration of a call and a size limit of `_mcp_data`.
     pub(crate) fn new(
         shared: &SharedState,

@@ -24,7 +24,7 @@ use toolbooth_core::effects::Basis;
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::held::{HeldCall, HeldOrigin};
-use toolbooth_core::json::ObjectWriter;
+use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_core::redact;
 use toolbooth_store::Intent;
 use toolbooth_upstream::connection::{ProgressMode, Round};
@@ -86,6 +86,33 @@ pub(crate) struct CallRecord {
     closed: bool,
 }
 
+/// What is known of a call when it begins. The session comes first: the store finds the rows of a session by the
+/// beginning of their detail.
+fn first_detail(session: Option<&str>, span: Option<&CallSpan>) -> Option<RawJson> {
+    if session.is_none() && span.is_none() {
+        return None;
+    }
+    let mut detail = ObjectWriter::default();
+    if let Some(session) = session {
+        detail.text("session", session);
+    }
+    if let Some(span) = span {
+        detail.text("trace", &span.trace_id());
+    }
+    Some(detail.finish())
+}
+
+/// A new detail with what was known when the call began.
+fn begun_again(before: Option<&RawJson>) -> ObjectWriter {
+    let mut detail = ObjectWriter::default();
+    for key in ["session", "trace"] {
+        if let Some(value) = before.and_then(|before| before.member(key)) {
+            detail.raw(key, &value);
+        }
+    }
+    detail
+}
+
 impl CallRecord {
     /// Opens the record of a call, with the given id or a new one.
     pub(crate) fn open(pipeline: &Arc<CallPipeline>, id: Option<Uuid>, incoming: &mut IncomingCall) -> Self {
@@ -97,12 +124,9 @@ impl CallRecord {
                 call_id: Some(id),
                 user: incoming.caller.user.clone(),
                 persona: incoming.caller.persona_name().map(Into::into),
+                client: incoming.client.info.is_some().then(|| incoming.client.name().into()),
                 tool: Some(incoming.name.as_str().into()),
-                detail: incoming.caller.session.as_deref().map(|session| {
-                    let mut detail = ObjectWriter::default();
-                    detail.text("session", session);
-                    detail.finish()
-                }),
+                detail: first_detail(incoming.caller.session.as_deref(), span.as_deref()),
                 ..pipeline.blank_entry.clone()
             })
         });
@@ -308,10 +332,7 @@ impl CallRecord {
     pub(crate) fn note_run(&mut self, label: &RunLabel, step: &str) {
         self.origin = Some(HeldOrigin { call: label.run, step: Some(format!("{}/{step}", label.part)) });
         if let Some(entry) = &mut self.entry {
-            let mut detail = ObjectWriter::default();
-            if let Some(session) = entry.detail.take().and_then(|detail| detail.member("session")) {
-                detail.raw("session", &session);
-            }
+            let mut detail = begun_again(entry.detail.as_ref());
             detail.text(label.kind, &label.name).text("run", &label.run.to_string()).text("step", step);
             entry.detail = Some(detail.finish());
         }
@@ -321,10 +342,7 @@ impl CallRecord {
     pub(crate) fn note_replay(&mut self, letter: Uuid, first_call: Uuid, by: Option<&str>) {
         self.first_call = Some(first_call);
         if let Some(entry) = &mut self.entry {
-            let mut detail = ObjectWriter::default();
-            if let Some(session) = entry.detail.take().and_then(|detail| detail.member("session")) {
-                detail.raw("session", &session);
-            }
+            let mut detail = begun_again(entry.detail.as_ref());
             detail.text("dead_letter", &letter.to_string()).text("first_call", &first_call.to_string());
             entry.by = by.map(Into::into);
             entry.detail = Some(detail.finish());

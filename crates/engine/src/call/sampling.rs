@@ -1,9 +1,10 @@
-//! Sampling by the gateway's own model, for servers whose callers' clients cannot sample.
+//! Sampling for servers whose callers' clients cannot sample: by the gateway's own model, or by a person.
 //!
-//! Only servers that the operator names may use it, within a budget, and each request leaves a row in the audit. The
-//! client comes first: if it can sample, the gateway's model is not used.
+//! Only servers that the operator names may use the model, within a budget, and each request leaves a row in the audit. The
+//! client comes first: if it can sample, the gateway's model is not used. Requests of other servers go to the person who made
+//! the call, if there is one; the model then drafts an answer if the person wants that (`sampling_draft.rs`).
 //!
-//! The server is shown a client that can sample, and the call's link gets a fallback responder that answers.
+//! The server is shown a client that can sample. For the model, the call's link gets a fallback responder that answers.
 
 use super::client_channel::{ClientChannel, SAMPLING, SamplingBy};
 use super::pipeline::CallPipeline;
@@ -27,30 +28,36 @@ use toolbooth_upstream::llm::{Completion, Finish};
 use toolbooth_wire::RpcError;
 use toolbooth_wire::codes::{INTERNAL_ERROR, INVALID_PARAMS, REFUSED};
 
-/// The client of a call whose server may use the gateway's model: the server is shown a client that can sample.
+/// The client of a call whose server may use the gateway's model or ask a person: the server is shown a client that can
+/// sample.
 pub(crate) struct GatewaySampling {
     client: ClientFacts,
     link: CallLink,
+    by: SamplingBy,
 }
 
 impl GatewaySampling {
     pub(crate) fn channel(&self) -> ClientChannel<'_> {
-        ClientChannel { client: &self.client, link: &self.link, sampling: SamplingBy::Gateway }
+        ClientChannel { client: &self.client, link: &self.link, sampling: self.by }
     }
 }
 
 impl CallPipeline {
-    /// Sampling by the gateway's model; `None` if the client can sample or the server may not use the model.
+    /// Sampling by the gateway's model or by a person; `None` if the client can sample or no party may answer.
     pub(crate) fn gateway_sampling(&self, call: &Sealed, link: &CallLink) -> Option<GatewaySampling> {
         let terms = self.terms.load();
-        let sampler = terms.sampler.as_ref()?;
         let tool = call.tool();
-        if call.client().can("sampling") || !sampler.terms.servers.is_match(tool.server.name.as_str()) {
+        let is_allowed = |sampler: &&Arc<Sampler>| sampler.terms.servers.is_match(tool.server.name.as_str());
+        let sampler = terms.sampler.as_ref().filter(is_allowed);
+        if (sampler.is_none() && !link.person_samples()) || call.client().can("sampling") {
             return None;
         }
         let mut client = ClientFacts::clone(call.client());
         let more = [("sampling", RawJson::empty_object())];
         client.capabilities = with_members(&client.capabilities, &more).ok()?;
+        let Some(sampler) = sampler else {
+            return Some(GatewaySampling { client, link: link.clone(), by: SamplingBy::Client });
+        };
         let responder = SamplingResponder {
             clock: self.clock.clone(),
             sampler: sampler.clone(),
@@ -64,7 +71,8 @@ impl CallPipeline {
                 ..AuditEntry::new(0, "sampling", &call.caller().user, "")
             },
         };
-        Some(GatewaySampling { client, link: link.with_fallback(Arc::new(responder)) })
+        let link = link.with_fallback(Arc::new(responder));
+        Some(GatewaySampling { client, link, by: SamplingBy::Gateway })
     }
 }
 

@@ -87,14 +87,18 @@ pub(crate) fn only_declared(answer: Answer, client: &ClientFacts) -> Result<Answ
 }
 
 /// Asks the client all questions of a modern server at once, and collects the answers by key.
-pub(crate) async fn put_questions(requests: &RawJson, link: &CallLink) -> Result<RawJson, RpcError> {
+pub(crate) async fn put_questions(
+    requests: &RawJson,
+    server: &str,
+    link: &CallLink,
+) -> Result<RawJson, RpcError> {
     let members = requests
         .members()
         .map_err(|_| RpcError::new(toolbooth_wire::codes::INTERNAL_ERROR, "unreadable questions"))?;
     let answers = members.iter().map(|member| async move {
         let method = member.value.member("method");
         let method = method.as_ref().and_then(RawJson::string).unwrap_or_default();
-        link.ask(&method, member.value.member("params")).await
+        link.ask_for(server, &method, member.value.member("params")).await
     });
     let answers = futures_util::future::try_join_all(answers).await?;
     let mut writer = ObjectWriter::default();

@@ -1,5 +1,9 @@
 //! Follows the task that a server has answered a call with, until the task ends. For the caller the call is only slow.
 
+mod legacy;
+
+pub(super) use legacy::must_run_as_task;
+
 use super::client_channel::ClientChannel;
 use super::server_answer::{input_required, only_declared, put_questions, read_answer};
 use crate::answer::Answer;
@@ -42,7 +46,8 @@ struct ServerTaskState {
 impl ServerTaskState {
     fn of(task: &RawJson) -> Self {
         let status = task.member("status");
-        let named = task.member("pollIntervalMs").and_then(|pause| pause.read::<u64>().ok());
+        let named = task.member("pollIntervalMs").or_else(|| task.member("pollInterval"));
+        let named = named.and_then(|pause| pause.read::<u64>().ok());
         Self {
             status: status.as_ref().and_then(RawJson::string).unwrap_or_default().into_owned(),
             pause: named.map_or(POLL, |pause| Duration::from_millis(pause).clamp(MIN_POLL, MAX_POLL)),
@@ -89,7 +94,7 @@ impl<'a> ServerTask<'a> {
     /// Waits for the end of the task, and asks the client the questions that it has.
     pub(super) async fn follow(mut self, created: &RawJson) -> Result<Answer, UpstreamError> {
         let mut state = ServerTaskState::of(created);
-        let (mut failures, mut polls, mut told) = (0, 0_u64, None);
+        let (mut failures, mut polls, mut reported) = (0, 0_u64, None);
         loop {
             if state.status == "working" || failures > 0 {
                 sleep(state.pause).await;
@@ -111,9 +116,9 @@ impl<'a> ServerTask<'a> {
             self.channel.link.note_activity();
             match state.status.as_str() {
                 "working" => {
-                    if let Some(message) = state.message.take().filter(|now| told.as_ref() != Some(now)) {
+                    if let Some(message) = state.message.take().filter(|now| reported.as_ref() != Some(now)) {
                         self.report(polls, &message);
-                        told = Some(message);
+                        reported = Some(message);
                     }
                 }
                 "input_required" => {
@@ -172,7 +177,7 @@ impl<'a> ServerTask<'a> {
         if keys.is_empty() {
             return Ok(None);
         }
-        let responses = match put_questions(&requests, self.channel.link).await {
+        let responses = match put_questions(&requests, &server, self.channel.link).await {
             Ok(responses) => responses,
             Err(_) if self.channel.link.has_asked_too_much() => {
                 return Err(UpstreamError::AskedTooMuch { server });

@@ -9,7 +9,7 @@
 mod record;
 mod running;
 
-pub use record::{CallTaskEnd, CallTaskRecord, CallTaskStatus, CalledTool};
+pub use record::{CallTaskEnd, CallTaskPage, CallTaskRecord, CallTaskStatus, CalledTool};
 pub use running::{RunningCallTask, TaskCommand};
 
 use crate::keys::sealing_key;
@@ -17,13 +17,15 @@ use crate::shared_state::SharedState;
 use record::StoredCommands;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Notify, OnceCell, mpsc, oneshot};
+use std::time::Duration;
+use tokio::sync::{Notify, OnceCell, mpsc, oneshot, watch};
+use tokio::time::sleep;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
 use toolbooth_store::{
-    CALL_TASK_MS, RowBodies, Store, StoreError, WorkChange, WorkContest, WorkFilter, WorkKind, WorkRow,
+    CALL_TASK_MS, RowBodies, Store, StoreError, WorkChange, WorkFilter, WorkKind, WorkRow, WorkUpdate,
 };
 use toolbooth_wire::state::Sealer;
 use uuid::Uuid;
@@ -40,6 +42,10 @@ const MAX_COMMANDS: usize = 16;
 const LEASE_MS: i64 = 20_000;
 /// How often a change of a row is tried again if another gateway was faster.
 const MAX_TRIES: usize = 5;
+/// The number of tasks on a page of a list.
+const PAGE_SIZE: usize = 20;
+/// How often the row of a task that another gateway runs is read while a client waits for a change.
+const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// The tasks of all clients.
 pub struct CallTasks {
@@ -64,6 +70,8 @@ impl std::fmt::Debug for CallTasks {
 struct LiveTask {
     record: CallTaskRecord,
     commands: mpsc::Sender<(TaskCommand, oneshot::Sender<()>)>,
+    /// Is notified of each change of the record, and is closed when the task has ended.
+    changes: watch::Sender<()>,
 }
 
 impl CallTasks {
@@ -113,7 +121,8 @@ impl CallTasks {
             if running.len() >= MAX_RUNNING || of_user >= MAX_RUNNING_OF_USER || running.contains_key(&call) {
                 return None;
             }
-            running.insert(call, LiveTask { record: record.clone(), commands });
+            let changes = watch::Sender::new(());
+            running.insert(call, LiveTask { record: record.clone(), commands, changes });
         }
         // Removes the entry again if the row cannot be written.
         let task = RunningCallTask::new(self.clone(), record, receiver);
@@ -126,8 +135,8 @@ impl CallTasks {
             added = self.store.change_work(vec![WorkChange::Add(row)], None).await;
         }
         match added {
-            Ok(WorkContest::Won) => Some(task),
-            Ok(WorkContest::Lost(_)) => None,
+            Ok(WorkUpdate::Won) => Some(task),
+            Ok(WorkUpdate::Lost(_)) => None,
             Err(error) => {
                 tracing::debug!(user = %caller.user, "a call does not become a task: {error}");
                 None
@@ -163,6 +172,59 @@ impl CallTasks {
             return Ok(Some(record));
         }
         self.change_stored(caller, record, CallTaskRecord::lose).await
+    }
+
+    /// One page of the caller's tasks, newest first, after the task with the id `after`; `None` if the caller has no such
+    /// task.
+    pub async fn page(&self, caller: &Caller, after: Option<&str>) -> Result<Option<CallTaskPage>, Problem> {
+        let before = match after {
+            Some(id) => {
+                let Ok(id) = id.parse::<Uuid>() else { return Ok(None) };
+                if self.stored(caller, id).await?.is_none() {
+                    return Ok(None);
+                }
+                Some(id.to_string())
+            }
+            None => None,
+        };
+        let filter = WorkFilter {
+            user: Some(caller.user.to_string()),
+            before,
+            // One more, which shows whether there is another page.
+            limit: u32::try_from(PAGE_SIZE + 1).ok(),
+            bodies: RowBodies::LeftOut,
+            ..WorkFilter::of(WorkKind::CallTask)
+        };
+        let mut rows = self.store.work_rows(filter).await.map_err(|error| Problem::of(&error))?;
+        let has_more = rows.len() > PAGE_SIZE;
+        rows.truncate(PAGE_SIZE);
+        let next = if has_more { rows.last().map(|row| row.id.clone()) } else { None };
+        Ok(Some(CallTaskPage { ids: rows.into_iter().map(|row| row.id).collect(), next }))
+    }
+
+    /// Waits until a task is no longer as it was seen, and returns it. Returns a task that has ended at once, and `None` if
+    /// the caller has no such task any more. Cancel-safe.
+    pub async fn next_change(
+        &self,
+        caller: &Caller,
+        seen: &CallTaskRecord,
+    ) -> Result<Option<CallTaskRecord>, Problem> {
+        loop {
+            // Subscribed first, so that a change in between is not missed.
+            let changes = self.running().get(&seen.id).map(|live| live.changes.subscribe());
+            let current = self.find(caller, &seen.id.to_string()).await?;
+            let Some(current) = current else { return Ok(None) };
+            if current.status.is_final() || current.updated_ms != seen.updated_ms {
+                return Ok(Some(current));
+            }
+            match changes {
+                // Fails if the task has ended here; its row has the end.
+                Some(mut changes) => {
+                    let _ = changes.changed().await;
+                }
+                None => sleep(READ_AGAIN).await,
+            }
+        }
     }
 
     /// Passes answers of the client on to the call of a task; `None` if the caller has no such task. Answers that no
@@ -237,8 +299,8 @@ impl CallTasks {
             let row = record.row(&self.sealer().await?)?;
             let changed = self.store.change_work(vec![WorkChange::Replace { expected_ms, row }], None).await;
             match changed.map_err(|error| Problem::of(&error))? {
-                WorkContest::Won => break,
-                WorkContest::Lost(_) => match self.stored(caller, record.id).await? {
+                WorkUpdate::Won => break,
+                WorkUpdate::Lost(_) => match self.stored(caller, record.id).await? {
                     Some(current) => record = current,
                     None => return Ok(None),
                 },

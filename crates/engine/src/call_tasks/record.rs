@@ -64,6 +64,15 @@ pub(super) struct StoredCommands {
     pub(super) answers: Vec<String>,
 }
 
+/// One page of a user's tasks.
+#[derive(Debug, Clone)]
+pub struct CallTaskPage {
+    /// The ids of the tasks, newest first. Results can have megabytes, so the tasks are read one by one.
+    pub ids: Vec<String>,
+    /// The id of the last one, if there are more.
+    pub next: Option<String>,
+}
+
 /// The tool of a call that becomes a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CalledTool {

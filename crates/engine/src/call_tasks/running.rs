@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
-use toolbooth_store::{MAX_WORK_BYTES, WorkChange, WorkContest};
+use toolbooth_store::{MAX_WORK_BYTES, WorkChange, WorkUpdate};
 use toolbooth_wire::RpcError;
 use toolbooth_wire::codes::INTERNAL_ERROR;
 
@@ -130,14 +130,14 @@ impl RunningCallTask {
             self.publish(&next);
             let row = next.row(&sealer)?;
             let change = WorkChange::Replace { expected_ms, row };
-            let contest = self.tasks.store.change_work(vec![change], None).await;
-            match contest.map_err(|error| Problem::of(&error))? {
-                WorkContest::Won => {
+            let update = self.tasks.store.change_work(vec![change], None).await;
+            match update.map_err(|error| Problem::of(&error))? {
+                WorkUpdate::Won => {
                     self.stored_ms = next.updated_ms;
                     self.record = next;
                     return Ok(());
                 }
-                WorkContest::Lost(Some(row)) => {
+                WorkUpdate::Lost(Some(row)) => {
                     self.stored_ms = row.updated_ms;
                     self.record.updated_ms = self.record.updated_ms.max(row.updated_ms);
                     if let Some(theirs) = CallTaskRecord::read(&row, &sealer) {
@@ -145,7 +145,7 @@ impl RunningCallTask {
                     }
                 }
                 // It was deleted because of its age.
-                WorkContest::Lost(None) => return Ok(()),
+                WorkUpdate::Lost(None) => return Ok(()),
             }
         }
         Ok(())
@@ -166,6 +166,7 @@ impl RunningCallTask {
     fn publish(&self, record: &CallTaskRecord) {
         if let Some(live) = self.tasks.running().get_mut(&record.id) {
             live.record = record.clone();
+            live.changes.send_replace(());
         }
     }
 }

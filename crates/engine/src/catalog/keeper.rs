@@ -8,6 +8,7 @@
 
 use super::comparison::{changed_lists, is_same, same_meaning};
 use super::discovery_cache::{self, CachedDiscovery};
+use super::name_claims::NameClaims;
 use super::{ChangeNotice, LiveCatalog, SurfaceCause};
 use crate::server_table::ManagedServer;
 use futures_util::future::join_all;
@@ -20,13 +21,14 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use toolbooth_core::catalog::{
     AdmissionContext, Assembly, AssemblyInput, Catalog, CatalogParts, Discovery, ListKind, MAX_TOOLS, Naming,
-    NamingStyle, ServerCatalog, SetAside, SkillSet, Tool, admit_by, assemble,
+    NamingStyle, ServerCatalog, ServerToolFilter, SetAside, SkillSet, Tool, admit_by, assemble,
 };
+use toolbooth_core::json::RawJson;
 use toolbooth_core::manifest::{Manifest, ManifestScope};
 use toolbooth_core::names::ServerName;
 use toolbooth_core::own_prompt::OwnPrompt;
 use toolbooth_core::server::ServerEntry;
-use toolbooth_store::DiscoveryRecord;
+use toolbooth_store::{DiscoveryRecord, ExposedName};
 use toolbooth_wire::Era;
 
 /// An update of the catalog.
@@ -77,6 +79,31 @@ impl CatalogUpdate {
             Self::Skills(skills) => skills.all().len(),
             Self::Batch(updates) => updates.iter().map(Self::size).sum(),
             Self::WithReply(update, _) => update.size(),
+        }
+    }
+
+    /// Adds what servers listed: each server, its list, and its tools with suffixed names.
+    fn collect_listings<'a>(&'a self, listings: &mut Vec<(&'a ServerName, &'a Discovery, &'a [String])>) {
+        match self {
+            Self::Discovered { server, discovery, .. } => {
+                listings.push((server, &**discovery, <&[String]>::default()));
+            }
+            Self::Cached { entry, cached } => {
+                listings.push((&entry.name, &cached.discovery, cached.suffixed.as_slice()));
+            }
+            Self::Batch(updates) => updates.iter().for_each(|update| update.collect_listings(listings)),
+            Self::WithReply(update, _) => update.collect_listings(listings),
+            _ => {}
+        }
+    }
+
+    /// Adds the servers that are removed.
+    fn collect_removed<'a>(&'a self, removed: &mut Vec<&'a ServerName>) {
+        match self {
+            Self::Removed(server) => removed.push(server),
+            Self::Batch(updates) => updates.iter().for_each(|update| update.collect_removed(removed)),
+            Self::WithReply(update, _) => update.collect_removed(removed),
+            _ => {}
         }
     }
 }
@@ -138,6 +165,8 @@ pub(super) struct CatalogKeeper {
     base: CatalogParts,
     /// The server that owns each exposed name; no other server gets the name while it is configured.
     owners: HashMap<Box<str>, ServerName>,
+    /// Names that the store gave to other servers than those that listed them here.
+    claims: NameClaims,
     /// Listed changes that are not published yet.
     pending: PendingChanges,
     /// Why the catalog changed, for the metrics.
@@ -169,6 +198,7 @@ impl CatalogKeeper {
             catalog,
             base: CatalogParts::new(),
             owners: HashMap::new(),
+            claims: NameClaims::default(),
             pending: PendingChanges::default(),
             cause: SurfaceCause::Configured,
             manifests: Arc::default(),
@@ -201,6 +231,7 @@ impl CatalogKeeper {
             while let Ok(more) = inbox.try_recv() {
                 updates.push(more);
             }
+            self.claim_names(&updates, &catalog).await;
             // Admitting thousands of tools takes a while, and calls must not wait for it.
             let large = updates.iter().map(CatalogUpdate::size).sum::<usize>() > LARGE_UPDATE;
             let work = move || {
@@ -219,6 +250,45 @@ impl CatalogKeeper {
             let Ok(keeper) = done else { return };
             self = keeper;
         }
+    }
+
+    /// Claims the plain names of listed tools in the store, before they are given out here. Servers that leave lose theirs.
+    async fn claim_names(&mut self, updates: &[CatalogUpdate], catalog: &LiveCatalog) {
+        let mut removed = Vec::new();
+        updates.iter().for_each(|update| update.collect_removed(&mut removed));
+        // A server that was never listed here is removed at the start, when it may have names from earlier.
+        removed.retain(|server| self.base.contains_key(*server));
+        self.claims.release(&removed, catalog).await;
+        let mut listings = Vec::new();
+        updates.iter().for_each(|update| update.collect_listings(&mut listings));
+        let (naming, servers) = (&catalog.options.naming, &catalog.shared.servers);
+        let mut claims = Vec::new();
+        for (server, discovery, suffixed) in listings {
+            // It may have been removed while it was listing.
+            let Some(entry) = servers.entry(server) else { continue };
+            let filter = ServerToolFilter::of(&entry);
+            for tools in discovery.tools[..discovery.tools.len().min(MAX_TOOLS)].chunks(LARGE_UPDATE) {
+                for tool in tools {
+                    let Some(own) = name_of(tool).filter(|own| !suffixed.contains(own)) else { continue };
+                    // A tool that the operator denies does not keep its name from others.
+                    if !filter.admits(&own) {
+                        continue;
+                    }
+                    let plain = naming.expose_tool(server.as_str(), &own);
+                    // A known tool keeps its name, and a name that this gateway gave out stays.
+                    let known = self.base.get(server).is_some_and(|part| {
+                        part.tools.binary_search_by(|tool| (*tool.name).cmp(own.as_str())).is_ok()
+                    });
+                    let is_decided = known || self.owners.contains_key(plain.as_str());
+                    if !is_decided && !self.claims.is_of_other(&plain, server, servers) {
+                        claims.push(ExposedName { name: plain, server: server.clone() });
+                    }
+                }
+                // Reading the names of thousands of tools takes a while, too.
+                tokio::task::yield_now().await;
+            }
+        }
+        self.claims.claim(&claims, catalog).await;
     }
 
     /// Saves what was published for the next start, and then replies to the senders. So a server that is reported as
@@ -347,7 +417,11 @@ impl CatalogKeeper {
         suffixed: &[String],
         catalog: &LiveCatalog,
     ) -> Option<ServerCatalog> {
-        let taken = |name: &str| self.owners.get(name).is_some_and(|owner| *owner != entry.name);
+        // The gateway's own tools have their names whatever servers claim.
+        let taken = |name: &str| {
+            self.owners.get(name).is_some_and(|owner| *owner != entry.name)
+                || (!entry.is_own() && self.claims.is_of_other(name, &entry.name, &catalog.shared.servers))
+        };
         // Models know the gateway's own tools by their bare names.
         let own = Naming { style: NamingStyle::Bare, ..catalog.options.naming };
         let naming = if entry.is_own() { &own } else { &catalog.options.naming };
@@ -429,7 +503,10 @@ impl CatalogKeeper {
             naming: &catalog.options.naming,
             gate: &catalog.shared.terms.load().gate,
             configured: &configured,
-            owner: &|name| self.owners.get(name).cloned(),
+            owner: &|name| {
+                let claimed = self.claims.owner(name, &catalog.shared.servers);
+                claimed.or_else(|| self.owners.get(name)).cloned()
+            },
             earlier: &before,
         });
         // Those of skills are not entries of the operator's manifests.
@@ -488,6 +565,11 @@ fn admit_or_set_aside<'a>(
     })
 }
 
+/// The server's own name of a tool that it lists.
+fn name_of(tool: &RawJson) -> Option<String> {
+    tool.member("name").and_then(|name| name.string().map(|name| name.into_owned()))
+}
+
 /// Whether the definition of a used tool changed, or a known tool went into quarantine.
 fn is_urgent(known: &ServerCatalog, part: &ServerCatalog, catalog: &LiveCatalog) -> bool {
     let before = |tool: &Tool| {
@@ -530,7 +612,7 @@ mod tests {
     use super::*;
     use toolbooth_core::server::Transport;
 
-    // Audit: a panic during admission ended the only writer of the catalog.
+    // A panic must not end the only writer of the catalog.
     #[test]
     fn a_panic_in_admission_sets_that_server_aside() {
         let name: ServerName = "bad".parse().expect("a name");

@@ -10,6 +10,7 @@ mod discovery_cache;
 mod event_visibility;
 mod keeper;
 mod manifests;
+mod name_claims;
 mod pins;
 mod quarantine;
 mod startup_wait;
@@ -180,6 +181,13 @@ impl LiveCatalog {
         let part = catalog.servers().get(server);
         let tools = part.into_iter().flat_map(|part| &part.tools);
         tools.filter(|found| *found.name == *tool).cloned().collect()
+    }
+
+    /// The name that clients use for a server's tool; `None` if the tool is gone.
+    pub fn client_name_of(&self, server: &str, tool: &str) -> Option<String> {
+        let catalog = self.load();
+        let (_, part) = catalog.servers().iter().find(|(name, _)| name.as_str() == server)?;
+        part.tools.iter().find(|found| *found.name == *tool).map(|found| found.exposed.to_string())
     }
 
     /// A name that resolves to a tool whatever its exposed name is now. The caller's persona selects among several

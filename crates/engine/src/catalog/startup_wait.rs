@@ -241,7 +241,7 @@ mod tests {
         }
     }
 
-    // First use B12: a server that never connects delayed the lists of every start.
+    // Otherwise a server that never connects would delay the lists of every start.
     #[tokio::test(start_paused = true)]
     async fn lists_wait_only_once_for_a_server_that_does_not_connect() {
         let start = Instant::now();

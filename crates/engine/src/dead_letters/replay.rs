@@ -16,7 +16,7 @@ use toolbooth_core::dead_letter::{
 use toolbooth_core::event::EventKind;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::permission::{Permission, on_tool};
-use toolbooth_store::{LetterContest, StoreError};
+use toolbooth_store::{LetterUpdate, StoreError};
 
 /// A call that was replayed and answered.
 #[derive(Debug)]
@@ -100,9 +100,9 @@ impl DeadLetters {
         let claimed =
             self.store.move_letter(letter.id, LetterStep::Claim, self.clock.now_ms(), Some(audit)).await;
         let letter = match claimed.map_err(|error| Problem::of(&error))? {
-            LetterContest::Won(letter) => *letter,
-            LetterContest::Lost(letter) => return Err(Problem::of(&lost_to(&letter))),
-            LetterContest::Missing => return Err(Problem::of(&LetterFault::Unknown { id: letter.id })),
+            LetterUpdate::Won(letter) => *letter,
+            LetterUpdate::Lost(letter) => return Err(Problem::of(&lost_to(&letter))),
+            LetterUpdate::Missing => return Err(Problem::of(&LetterFault::Unknown { id: letter.id })),
         };
         self.events.emit(letter_event(EventKind::DeadLetterRetrying, &letter));
         let began = Instant::now();
@@ -119,7 +119,7 @@ impl DeadLetters {
             .move_letter(letter.id, LetterStep::Settle(settlement), self.clock.now_ms(), None)
             .await;
         let letter = match settled {
-            Ok(LetterContest::Won(settled)) => {
+            Ok(LetterUpdate::Won(settled)) => {
                 if settled.state == LetterState::Resolved {
                     self.events.emit(letter_event(EventKind::DeadLetterResolved, &settled));
                 }

@@ -6,7 +6,7 @@ use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::dead_letter::{DeadLetter, LetterFault, LetterState, LetterStep};
 use toolbooth_core::event::EventKind;
 use toolbooth_core::fault::Problem;
-use toolbooth_store::{LetterContest, LetterFilter};
+use toolbooth_store::{LetterFilter, LetterUpdate};
 use uuid::Uuid;
 
 /// Whether to replay a call that may already have taken effect.
@@ -60,12 +60,12 @@ impl DeadLetters {
         let audit = letter.audit_entry(at_ms, Some(&by.user), "dropped");
         let dropped = self.store.move_letter(id, LetterStep::Drop, at_ms, Some(audit)).await;
         match dropped.map_err(|error| Problem::of(&error))? {
-            LetterContest::Won(letter) => {
+            LetterUpdate::Won(letter) => {
                 self.events.emit(super::letter_event(EventKind::DeadLetterDropped, &letter));
                 Ok(*letter)
             }
-            LetterContest::Lost(letter) => Err(Problem::of(&super::replay::lost_to(&letter))),
-            LetterContest::Missing => Err(Problem::of(&LetterFault::Unknown { id })),
+            LetterUpdate::Lost(letter) => Err(Problem::of(&super::replay::lost_to(&letter))),
+            LetterUpdate::Missing => Err(Problem::of(&LetterFault::Unknown { id })),
         }
     }
 }

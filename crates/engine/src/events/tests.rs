@@ -81,16 +81,16 @@ fn the_latest_events_are_in_order() {
     for number in 0..9 {
         events.emit(event(&number.to_string()));
     }
-    let told = |found: Vec<(EventId, Event)>| -> Vec<String> {
+    let shown = |found: Vec<(EventId, Event)>| -> Vec<String> {
         found
             .iter()
             .map(|(id, event)| format!("{}:{}", id.number, event.user.as_deref().unwrap_or("")))
             .collect()
     };
-    assert_eq!(told(events.latest(Since::Oldest, 2, |_| true)), ["8:7", "9:8"]);
-    assert_eq!(told(events.latest(Since::Oldest, 9, |event| event.user.as_deref() != Some("7"))).len(), 4);
+    assert_eq!(shown(events.latest(Since::Oldest, 2, |_| true)), ["8:7", "9:8"]);
+    assert_eq!(shown(events.latest(Since::Oldest, 9, |event| event.user.as_deref() != Some("7"))).len(), 4);
     let after = EventId { run: events.run, number: 8 };
-    assert_eq!(told(events.latest(Since::After(after), 9, |_| true)), ["9:8"]);
+    assert_eq!(shown(events.latest(Since::After(after), 9, |_| true)), ["9:8"]);
 }
 
 #[test]

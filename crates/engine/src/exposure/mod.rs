@@ -18,7 +18,8 @@ use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::catalog::{Catalog, ListBytes, ListKind, Tool};
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::exposure::{
-    self, Dialect, ListHandling, ListShape, Mode, ModeChoice, ModeCosts, OutputSchemas, choose, family, meta,
+    self, Dialect, ListHandling, ListShape, ListedTaskSupport, Mode, ModeChoice, ModeCosts, OutputSchemas,
+    choose, family, meta,
 };
 use toolbooth_core::fault::{Fault, Problem};
 use toolbooth_wire::Era;
@@ -82,6 +83,11 @@ impl Exposure {
         let mut dialect = dialect_of(&name);
         if era == Era::Legacy {
             dialect.output = OutputSchemas::Objects;
+            // A task costs further requests, so it is suggested only to clients that know tasks.
+            dialect.tasks = match client.can("tasks") {
+                true => ListedTaskSupport::Optional,
+                false => ListedTaskSupport::NotRequired,
+            };
         }
         let shape = ListShape { mode, dialect, terms: &terms };
         match &client.loaded {

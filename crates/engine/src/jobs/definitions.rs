@@ -8,7 +8,7 @@ use toolbooth_core::job::{
     JobDefinition, JobManifest, JobRecord, JobState, RunRecord, TaskDefinition, TaskManifest, TaskRecord,
     manifest_key, persona_of,
 };
-use toolbooth_store::{WorkContest, WorkFilter, WorkKind};
+use toolbooth_store::{WorkFilter, WorkKind, WorkUpdate};
 
 /// The jobs and tasks of manifests. A reload replaces them as a whole.
 #[derive(Debug, Clone, Default)]
@@ -99,7 +99,7 @@ impl Jobs {
             let mut changed = JobRecord { next_run_ms, ..job.clone() };
             changed.touch(now);
             let changes = vec![replaced(&job, &changed)?];
-            if self.store.change_work(changes, None).await.is_ok_and(|end| end == WorkContest::Won) {
+            if self.store.change_work(changes, None).await.is_ok_and(|end| end == WorkUpdate::Won) {
                 self.note_due(changed.next_run_ms);
             }
         }

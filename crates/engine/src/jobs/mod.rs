@@ -6,7 +6,8 @@
 //! repeated, a step in progress is repeated if its tool is safe, and otherwise the run is held for a person. All
 //! changes compare the time of the last change, so that a process that lost its lease cannot write any more.
 //!
-//! Runs of skills whose steps wait for a person are stored and continued in the same way (`skill_runs`).
+//! Runs of skills whose steps wait for a person are stored and continued in the same way (`skill_runs`). `wake` continues
+//! a run as soon as a held call of its steps has ended.
 //!
 //! A job runs as its owner: the user who created or scheduled it, as the gateway identified them. Their current rights
 //! are looked up before each step.
@@ -26,6 +27,7 @@ mod schedule;
 mod skill_runs;
 mod task_heads;
 mod tasks;
+mod wake;
 mod withdraw;
 mod work_end;
 mod work_list;
@@ -35,7 +37,7 @@ pub use definitions::{JobSource, KnownJob, KnownTask, WorkManifests};
 pub use external::ExternalAccess;
 pub use readiness::JobReadiness;
 pub use requests::{JobQuery, ScheduleSwitch};
-pub use run_requests::{InterruptedStep, RunPage};
+pub use run_requests::{InterruptedStep, RunPage, RunTitle};
 pub use task_heads::TaskFinder;
 pub use tasks::TaskQuery;
 pub use work_list::WorkList;
@@ -86,6 +88,8 @@ pub struct Jobs {
     /// The earliest time at which something may be due. Too early is harmless.
     next_look_ms: AtomicI64,
     stopping: AtomicBool,
+    /// Whether this process looks for due work; a command without a running gateway does not.
+    looks: AtomicBool,
     /// A name of this process in leases.
     worker: String,
 }
@@ -118,6 +122,7 @@ impl Jobs {
             running: Mutex::default(),
             next_look_ms: AtomicI64::new(i64::MIN),
             stopping: AtomicBool::new(false),
+            looks: AtomicBool::new(false),
             worker: Uuid::now_v7().to_string(),
         }
     }

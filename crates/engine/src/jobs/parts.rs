@@ -41,6 +41,7 @@ impl Jobs {
             let after: Vec<String> =
                 node.depends_on.iter().filter_map(|name| ends.get(name.as_str()).cloned()).collect();
             let arguments = node_arguments(arguments, node);
+            let policy = task.escalation_policy.clone();
             let mut plans: Vec<(String, Value)> = Vec::new();
             match &task.plan {
                 Some(plan) => plans.push((node.task.clone(), plan.clone())),
@@ -64,13 +65,15 @@ impl Jobs {
             }
             let mut before = after;
             if plans.is_empty() {
-                parts.push(RunPart::new(node.task.clone(), before, None, arguments));
+                let part = RunPart::new(node.task.clone(), before, None, arguments);
+                parts.push(part.with_policy(&policy));
                 ends.insert(&node.task, node.task.clone());
                 continue;
             }
             for (id, plan) in plans {
                 ends.insert(&node.task, id.clone());
-                parts.push(RunPart::new(id.clone(), before, Some(plan), arguments.clone()));
+                let part = RunPart::new(id.clone(), before, Some(plan), arguments.clone());
+                parts.push(part.with_policy(&policy));
                 before = vec![id];
             }
         }

@@ -20,7 +20,7 @@ use toolbooth_core::job::{
 };
 use toolbooth_core::persona::is_same_name;
 use toolbooth_core::registry::SharedTools;
-use toolbooth_store::{WorkChange, WorkContest, WorkKind};
+use toolbooth_store::{WorkChange, WorkKind, WorkUpdate};
 
 /// The actor of acts that a signed request of another system causes.
 const EXTERNAL: &str = "(external request)";
@@ -103,15 +103,15 @@ impl Jobs {
             ..JobRecord::new(user_key(&caller.user, &name), name.clone(), WorkOwner::of(caller), now)
         };
         let audit = self.audit_of(caller, &job, "created");
-        let contest = self.store.change_work(vec![added(&job)?], Some(audit)).await;
-        match contest.map_err(|error| Problem::of(&error))? {
-            WorkContest::Won => Ok(KnownJob {
+        let update = self.store.change_work(vec![added(&job)?], Some(audit)).await;
+        match update.map_err(|error| Problem::of(&error))? {
+            WorkUpdate::Won => Ok(KnownJob {
                 key: job.key.clone(),
                 source: JobSource::Request,
                 definition,
                 record: Some(job),
             }),
-            WorkContest::Lost(_) => Err(fault(&JobFault::Taken { name })),
+            WorkUpdate::Lost(_) => Err(fault(&JobFault::Taken { name })),
         }
     }
 
@@ -150,11 +150,11 @@ impl Jobs {
         let audit = self.audit_of(caller, &next, "changed");
         let changes = vec![replaced(job, &next)?];
         match self.store.change_work(changes, Some(audit)).await.map_err(|error| Problem::of(&error))? {
-            WorkContest::Won => {
+            WorkUpdate::Won => {
                 self.note_due(next.next_run_ms);
                 Ok(KnownJob { definition, record: Some(next), ..known })
             }
-            WorkContest::Lost(row) => Err(fault(&JobFault::Changed {
+            WorkUpdate::Lost(row) => Err(fault(&JobFault::Changed {
                 name: name.to_owned(),
                 expected_ms,
                 updated_ms: row.map_or(0, |row| row.updated_ms),
@@ -178,22 +178,30 @@ impl Jobs {
         let change =
             WorkChange::Remove { kind: WorkKind::Job, id: job.key.clone(), expected_ms: job.updated_ms };
         match self.store.change_work(vec![change], Some(audit)).await.map_err(|error| Problem::of(&error))? {
-            WorkContest::Won => {
+            WorkUpdate::Won => {
                 self.withdraw_held_of_job(job, runs, &caller.user).await;
                 Ok(known)
             }
-            WorkContest::Lost(_) => Err(busy(name)),
+            WorkUpdate::Lost(_) => Err(busy(name)),
         }
     }
 
-    /// Changes the state of a job: schedules it, starts it, ends or cancels it.
+    /// Changes the state of a job: schedules it, starts it, ends or cancels it. `expected_ms` is the time of the last
+    /// change that the caller knows of.
     pub async fn transition(
         self: &Arc<Self>,
         caller: &Caller,
         name: &str,
         to: JobState,
+        expected_ms: Option<i64>,
     ) -> Result<KnownJob, Problem> {
         let known = self.visible_job(caller, name).await?;
+        // A job of a manifest that was never scheduled has no time of a change.
+        let updated_ms = known.record.as_ref().map_or(0, |job| job.updated_ms);
+        if let Some(expected_ms) = expected_ms.filter(|expected| *expected != updated_ms) {
+            let name = known.definition.name;
+            return Err(fault(&JobFault::Changed { name, expected_ms, updated_ms }));
+        }
         let from = known.state();
         if !from.may_become(to) {
             let name = known.definition.name;
@@ -206,7 +214,7 @@ impl Jobs {
             }
             JobState::Succeeded => self.end_active(caller, &known, JobRunState::Succeeded).await?,
             JobState::Failed => self.end_active(caller, &known, JobRunState::Failed).await?,
-            JobState::Cancelled => self.cancel(caller, known).await?,
+            JobState::Cancelled => self.cancel(caller, known, expected_ms).await?,
             JobState::Draft => {}
         }
         self.visible_job(caller, name).await
@@ -262,12 +270,25 @@ impl Jobs {
         self.visible_job(caller, name).await
     }
 
-    async fn cancel(self: &Arc<Self>, caller: &Caller, known: KnownJob) -> Result<(), Problem> {
+    async fn cancel(
+        self: &Arc<Self>,
+        caller: &Caller,
+        known: KnownJob,
+        expected_ms: Option<i64>,
+    ) -> Result<(), Problem> {
+        // The end of its run changes the job, so a later change cannot be told from that one.
+        let mut expected_ms = expected_ms;
         if known.record.as_ref().is_some_and(|job| job.active_run.is_some()) {
             self.end_active(caller, &known, JobRunState::Cancelled).await?;
+            expected_ms = None;
         }
         for _ in 0..MAX_TRIES {
             let known = self.visible_job(caller, &known.definition.name).await?;
+            let updated_ms = known.record.as_ref().map_or(0, |job| job.updated_ms);
+            if let Some(expected_ms) = expected_ms.filter(|expected| *expected != updated_ms) {
+                let name = known.definition.name;
+                return Err(fault(&JobFault::Changed { name, expected_ms, updated_ms }));
+            }
             let (earlier, mut job) = self.adopt(caller, &known).await?;
             if earlier
                 .as_ref()
@@ -297,9 +318,10 @@ impl Jobs {
         };
         self.check_owner(caller, job)?;
         for _ in 0..MAX_TRIES {
-            let Some(run) = self.run_record(id).await?.filter(|run| !run.state.is_final()) else { break };
+            let Some(mut run) = self.run_record(id).await?.filter(|run| !run.state.is_final()) else { break };
+            run.ended_by = Some(caller.user.to_string());
             // A person's decision is not escalated.
-            if self.end_run(&run, state, None, None, &caller.user).await? == WorkContest::Won {
+            if self.end_run(&run, state, None, None, &caller.user).await? == WorkUpdate::Won {
                 self.abort_run(id);
                 self.withdraw_held_of_run(&run, state, &caller.user).await;
                 return Ok(());
@@ -373,8 +395,8 @@ impl Jobs {
         let audit = self.audit_run(by, &run, "started");
         let changes = vec![added_or_replaced(earlier.as_ref(), &job)?, added(&run)?];
         match self.store.change_work(changes, Some(audit)).await.map_err(|error| Problem::of(&error))? {
-            WorkContest::Won => {}
-            WorkContest::Lost(_) => return Err(fault(&JobFault::Running { name })),
+            WorkUpdate::Won => {}
+            WorkUpdate::Lost(_) => return Err(fault(&JobFault::Running { name })),
         }
         self.note_due(Some(now));
         self.start_run(run.clone()).await?;
@@ -437,14 +459,14 @@ impl Jobs {
         let audit = self.audit_of(caller, &job, outcome);
         let changes = vec![added_or_replaced(earlier.as_ref(), &job)?];
         match self.store.change_work(changes, Some(audit)).await.map_err(|error| Problem::of(&error))? {
-            WorkContest::Won => {
+            WorkUpdate::Won => {
                 self.emit(kind, &job, |event| match job.next_run_ms {
                     Some(next) => event.with("next_run_ms", next.unsigned_abs()),
                     None => event,
                 });
                 Ok(())
             }
-            WorkContest::Lost(_) => Err(changed(&job, job.updated_ms)),
+            WorkUpdate::Lost(_) => Err(changed(&job, job.updated_ms)),
         }
     }
 

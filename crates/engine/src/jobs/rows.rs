@@ -114,7 +114,7 @@ impl WorkRecord for TaskRecord {
             user: self.owner.user.clone(),
             name: self.definition.name.clone(),
             state: self.state.as_str().to_owned(),
-            due_ms: None,
+            due_ms: self.overdue_ms(),
             created_ms: self.created_ms,
             updated_ms: self.updated_ms,
             body: body(self)?,

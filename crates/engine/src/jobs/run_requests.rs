@@ -11,7 +11,7 @@ use toolbooth_core::job::{
     EscalationActs, EscalationTrigger, JobFault, JobRecord, JobRunState, JobState, PartOutcome, RunRecord,
 };
 use toolbooth_core::skill::StepRecord;
-use toolbooth_store::{RowBodies, WorkContest, WorkFilter, WorkKind};
+use toolbooth_store::{RowBodies, WorkFilter, WorkKind, WorkUpdate};
 use uuid::Uuid;
 
 /// A page of runs, newest first.
@@ -21,6 +21,17 @@ pub struct RunPage {
     pub before: Option<String>,
     /// The page size.
     pub limit: u32,
+}
+
+/// What a run is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunTitle {
+    /// `job` or `skill`.
+    pub kind: &'static str,
+    /// The name of the job or skill.
+    pub name: String,
+    /// The state of the run.
+    pub state: JobRunState,
 }
 
 /// What to do about the steps that a crash interrupted, and about those that failed.
@@ -89,6 +100,17 @@ impl Jobs {
         self.run_record(id).await?.filter(|run| run.job == known.key).ok_or_else(unknown)
     }
 
+    /// What a run is of, `job` or `skill` with its name, and its state. For what the caller may see anyway: a held call of
+    /// the run, or the call that started it.
+    pub async fn run_title(&self, id: Uuid) -> Result<Option<RunTitle>, Problem> {
+        let run = self.run_record(id).await?;
+        Ok(run.map(|run| RunTitle {
+            kind: if run.is_of_skill() { "skill" } else { "job" },
+            state: run.state,
+            name: run.name,
+        }))
+    }
+
     /// Continues a held run after a person's decision about its interrupted or failed steps.
     pub async fn decide_run(
         self: &Arc<Self>,
@@ -119,8 +141,8 @@ impl Jobs {
             };
             let audit = self.audit_run(&caller.user, &next, outcome);
             let changes = vec![replaced(&run, &next)?];
-            let contest = self.store.change_work(changes, Some(audit)).await;
-            if contest.map_err(|error| Problem::of(&error))? == WorkContest::Won {
+            let update = self.store.change_work(changes, Some(audit)).await;
+            if update.map_err(|error| Problem::of(&error))? == WorkUpdate::Won {
                 self.emit_run(EventKind::JobResumed, &next, |event| event.outcome(outcome));
                 self.start_run(next).await?;
                 return self.show_run(caller, name, id).await;
@@ -149,9 +171,10 @@ impl Jobs {
             criterion.by = Some(caller.user.to_string());
             next.apply_criteria();
             let policy = self.definition_of_run(&run).await.map(|definition| definition.escalation_policy);
+            let policy = policy.unwrap_or_default();
             let mut acts = EscalationActs::default();
             if next.state == JobRunState::Failed && !met {
-                acts = self.escalate(&mut next, &policy.unwrap_or_default(), EscalationTrigger::Criteria);
+                acts = Self::escalate(&mut next, &policy, EscalationTrigger::Criteria);
             }
             next.touch(now);
             let mut changes = vec![replaced(&run, &next)?];
@@ -168,8 +191,9 @@ impl Jobs {
             }
             let outcome = if met { "criterion met" } else { "criterion not met" };
             let audit = self.audit_run(&caller.user, &next, outcome);
-            let contest = self.store.change_work(changes, Some(audit)).await;
-            if contest.map_err(|error| Problem::of(&error))? == WorkContest::Won {
+            let update = self.store.change_work(changes, Some(audit)).await;
+            if update.map_err(|error| Problem::of(&error))? == WorkUpdate::Won {
+                self.announce_escalations(run.escalations.len(), &next, &policy);
                 return Ok(next);
             }
         }

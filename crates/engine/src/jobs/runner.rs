@@ -20,7 +20,7 @@ use toolbooth_core::job::{
 };
 use toolbooth_core::retry::Repeat;
 use toolbooth_core::skill::StepError;
-use toolbooth_store::{WorkContest, WorkKind};
+use toolbooth_store::{WorkKind, WorkUpdate};
 use uuid::Uuid;
 
 /// The actor of ends that no person decided.
@@ -51,7 +51,7 @@ impl Jobs {
         claimed.touch(now);
         let changes = vec![replaced(&run, &claimed)?];
         let end = self.store.change_work(changes, None).await.map_err(|error| Problem::of(&error))?;
-        if end != WorkContest::Won {
+        if end != WorkUpdate::Won {
             return Ok(());
         }
         if is_new {
@@ -125,7 +125,7 @@ impl Jobs {
                 run.worker.as_ref() == Some(&self.worker) && run.state == JobRunState::Running
             };
             let Some(run) = self.run_record(id).await?.filter(is_ours) else { return Ok(()) };
-            if self.settle_once(run, end).await? == WorkContest::Won {
+            if self.settle_once(run, end).await? == WorkUpdate::Won {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -133,10 +133,10 @@ impl Jobs {
         Err(busy("run"))
     }
 
-    async fn settle_once(self: &Arc<Self>, run: RunRecord, end: &WorkEnd) -> Result<WorkContest, Problem> {
+    async fn settle_once(self: &Arc<Self>, run: RunRecord, end: &WorkEnd) -> Result<WorkUpdate, Problem> {
         let definition = self.definition_of_run(&run).await;
         match end {
-            WorkEnd::Lost => Ok(WorkContest::Won),
+            WorkEnd::Lost => Ok(WorkUpdate::Won),
             WorkEnd::Stopped => {
                 self.release(&run, &run, JobRunState::Pending, Some(self.clock.now_ms())).await
             }
@@ -173,13 +173,15 @@ impl Jobs {
         state: JobRunState,
         until_ms: Option<i64>,
         definition: Option<JobDefinition>,
-    ) -> Result<WorkContest, Problem> {
+    ) -> Result<WorkUpdate, Problem> {
         let policy = definition.map(|definition| definition.escalation_policy).unwrap_or_default();
         let mut changed = run.clone();
-        let acts = self.escalate(&mut changed, &policy, EscalationTrigger::Held);
+        let acts = Self::escalate(&mut changed, &policy, EscalationTrigger::Held);
+        let acts = acts.and(Self::escalate_tasks(&mut changed, EscalationTrigger::Held));
         let until_ms = until_ms.or_else(|| Self::overdue_ms(&changed, &policy));
-        let contest = self.release(&run, &changed, state, until_ms).await?;
-        if contest == WorkContest::Won {
+        let update = self.release(&run, &changed, state, until_ms).await?;
+        if update == WorkUpdate::Won {
+            self.announce_escalations(run.escalations.len(), &changed, &policy);
             if acts.pause {
                 self.pause_by_policy(&run.job).await?;
             }
@@ -193,7 +195,7 @@ impl Jobs {
                 }
             });
         }
-        Ok(contest)
+        Ok(update)
     }
 
     /// Gives a run back, in a state in which it can be taken up again.
@@ -203,7 +205,7 @@ impl Jobs {
         run: &RunRecord,
         state: JobRunState,
         until_ms: Option<i64>,
-    ) -> Result<WorkContest, Problem> {
+    ) -> Result<WorkUpdate, Problem> {
         let mut released = RunRecord { state, worker: None, lease_until_ms: until_ms, ..run.clone() };
         released.touch(self.clock.now_ms());
         let changes = vec![replaced(stored, &released)?];
@@ -219,7 +221,7 @@ impl Jobs {
         error: Option<StepError>,
         definition: Option<JobDefinition>,
         by: &str,
-    ) -> Result<WorkContest, Problem> {
+    ) -> Result<WorkUpdate, Problem> {
         let now = self.clock.now_ms();
         let mut ended = RunRecord { state, error, ..run.clone() };
         let policy = definition.as_ref().map(|definition| definition.escalation_policy.clone());
@@ -231,19 +233,24 @@ impl Jobs {
         {
             ended.state = JobRunState::Failed;
             ended.error = Some(unmet);
-            acts = self.escalate(&mut ended, &policy, EscalationTrigger::Criteria);
+            acts = Self::escalate(&mut ended, &policy, EscalationTrigger::Criteria);
         } else if state == JobRunState::Failed {
-            acts = self.escalate(&mut ended, &policy, EscalationTrigger::Failed);
+            acts = Self::escalate(&mut ended, &policy, EscalationTrigger::Failed);
+            // Without a definition, a person ended the run.
+            if definition.is_some() {
+                acts = acts.and(Self::escalate_tasks(&mut ended, EscalationTrigger::Failed));
+            }
         }
         if acts.hold && ended.state == JobRunState::Failed {
             if acts.pause {
                 self.pause_by_policy(&run.job).await?;
             }
-            let contest = self.release(run, &ended, JobRunState::Held, None).await?;
-            if contest == WorkContest::Won {
+            let update = self.release(run, &ended, JobRunState::Held, None).await?;
+            if update == WorkUpdate::Won {
+                self.announce_escalations(run.escalations.len(), &ended, &policy);
                 self.emit_run(EventKind::JobHeld, &ended, |event| event.outcome("held"));
             }
-            return Ok(contest);
+            return Ok(update);
         }
         (ended.worker, ended.lease_until_ms, ended.ended_ms) = (None, None, Some(now));
         ended.touch(now);
@@ -258,11 +265,12 @@ impl Jobs {
             }
             let audit = self.audit_run(by, &ended, ended.state.as_str());
             match self.store.change_work(changes, Some(audit)).await.map_err(|error| Problem::of(&error))? {
-                WorkContest::Won => {
+                WorkUpdate::Won => {
+                    self.announce_escalations(run.escalations.len(), &ended, &policy);
                     self.announce_end(&ended);
-                    return Ok(WorkContest::Won);
+                    return Ok(WorkUpdate::Won);
                 }
-                WorkContest::Lost(Some(row)) if row.kind == WorkKind::Job => {}
+                WorkUpdate::Lost(Some(row)) if row.kind == WorkKind::Job => {}
                 lost => return Ok(lost),
             }
         }

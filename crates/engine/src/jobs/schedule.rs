@@ -10,7 +10,7 @@ use toolbooth_core::job::{
     DueDecision, EscalationTrigger, JobDefinition, JobRecord, JobRunState, JobState, RunRecord, RunTrigger,
 };
 use toolbooth_core::skill::StepError;
-use toolbooth_store::{StoreError, WorkContest, WorkFilter, WorkKind, WorkRow};
+use toolbooth_store::{StoreError, WorkFilter, WorkKind, WorkRow, WorkUpdate};
 use uuid::Uuid;
 
 /// The actor of runs that were due.
@@ -21,8 +21,9 @@ const MAX_DUE: u32 = 64;
 const SHARED_LOOK_MS: i64 = 5_000;
 
 impl Jobs {
-    /// Starts what is due. Costs one atomic read if nothing is.
+    /// Starts what is due. Costs a few atomic operations if nothing is.
     pub async fn run_due(self: &Arc<Self>) {
+        self.looks.store(true, Ordering::Relaxed);
         let now = self.clock.now_ms();
         if self.stopping.load(Ordering::Relaxed) || self.next_look_ms.load(Ordering::Relaxed) > now {
             return;
@@ -44,7 +45,8 @@ impl Jobs {
             let handled = match row.kind {
                 WorkKind::Job => self.job_is_due(&row).await,
                 WorkKind::Run => self.run_is_due(&row).await,
-                WorkKind::Task | WorkKind::CallTask => Ok(()),
+                WorkKind::Task => self.task_is_due(&row).await,
+                WorkKind::CallTask => Ok(()),
             };
             if let Err(problem) = handled {
                 tracing::error!(name = %row.name, "work that is due could not be started: {}", problem.message);
@@ -128,7 +130,8 @@ impl Jobs {
             };
             let mut lost = missed_run(&changed, due_ms, missed, reason, now);
             if let Some(definition) = &definition {
-                let acts = self.escalate(&mut lost, &definition.escalation_policy, EscalationTrigger::Missed);
+                let acts =
+                    Self::escalate(&mut lost, &definition.escalation_policy, EscalationTrigger::Missed);
                 changed.paused |= acts.pause;
             }
             changes.push(added(&lost)?);
@@ -141,12 +144,15 @@ impl Jobs {
             (None, None) => None,
         };
         let won = self.store.change_work(changes, audit).await.map_err(|error| Problem::of(&error))?;
-        if won != WorkContest::Won {
+        if won != WorkUpdate::Won {
             // Another process was first.
             return Ok(());
         }
         if let Some(lost) = skipped {
             self.emit_run(EventKind::JobMissed, &lost, |event| event.with("missed", missed));
+            if let Some(definition) = &definition {
+                self.announce_escalations(0, &lost, &definition.escalation_policy);
+            }
         }
         self.note_due(changed.next_run_ms);
         match run {
@@ -184,7 +190,7 @@ impl Jobs {
         let policy = policy.unwrap_or_default();
         let mut overdue = Self::overdue_ms(&later, &policy);
         if overdue.is_some_and(|overdue| overdue <= now) {
-            let acts = self.escalate(&mut later, &policy, EscalationTrigger::Overdue);
+            let acts = Self::escalate(&mut later, &policy, EscalationTrigger::Overdue);
             if acts.pause {
                 self.pause_by_policy(&run.job).await?;
             }
@@ -196,7 +202,10 @@ impl Jobs {
         };
         later.touch(now);
         let changes = vec![replaced(&run, &later)?];
-        self.store.change_work(changes, None).await.map_err(|error| Problem::of(&error))?;
+        let update = self.store.change_work(changes, None).await.map_err(|error| Problem::of(&error))?;
+        if update == WorkUpdate::Won {
+            self.announce_escalations(run.escalations.len(), &later, &policy);
+        }
         self.note_due(later.lease_until_ms);
         Ok(())
     }
@@ -209,7 +218,7 @@ impl Jobs {
             paused.touch(self.clock.now_ms());
             let changes = vec![replaced(&job, &paused)?];
             let end = self.store.change_work(changes, None).await.map_err(|error| Problem::of(&error))?;
-            if end == WorkContest::Won {
+            if end == WorkUpdate::Won {
                 self.emit(EventKind::JobPaused, &paused, |event| event.with("by", "escalation"));
                 return Ok(());
             }

@@ -21,8 +21,8 @@ impl HeldRunStore for Jobs {
             let now = self.clock.now_ms();
             let run = run_of(held, now);
             self.note_due(run.lease_until_ms);
-            let contest = self.store.change_work(vec![added(&run)?], None).await;
-            contest.map_err(|error| Problem::of(&error))?;
+            let update = self.store.change_work(vec![added(&run)?], None).await;
+            update.map_err(|error| Problem::of(&error))?;
             Ok(())
         })
     }

@@ -18,7 +18,7 @@ use toolbooth_core::job::{
 use toolbooth_core::permission::{Permission, on_owned_work};
 use toolbooth_core::persona::is_same_name;
 use toolbooth_core::registry::SharedTools;
-use toolbooth_store::{WorkChange, WorkContest, WorkKind};
+use toolbooth_store::{WorkChange, WorkKind, WorkUpdate};
 use uuid::Uuid;
 
 /// Filters for a list of tasks; all given fields must match.
@@ -147,12 +147,14 @@ impl Jobs {
             owner: WorkOwner::of(caller),
             state: TaskStatus::Draft,
             run: None,
+            escalations: Vec::new(),
+            ready_ms: None,
             created_ms: now,
             updated_ms: now,
         };
         let audit = self.audit_task(caller, &task, "created");
-        let contest = self.store.change_work(vec![added(&task)?], Some(audit)).await;
-        contest.map_err(|error| Problem::of(&error))?;
+        let update = self.store.change_work(vec![added(&task)?], Some(audit)).await;
+        update.map_err(|error| Problem::of(&error))?;
         self.emit_task(&task);
         self.get_task(caller, &task.id.to_string()).await
     }
@@ -182,8 +184,11 @@ impl Jobs {
         let audit = self.audit_task(caller, &next, "changed");
         let changes = vec![replaced(task, &next)?];
         match self.store.change_work(changes, Some(audit)).await.map_err(|error| Problem::of(&error))? {
-            WorkContest::Won => self.get_task(caller, &next.id.to_string()).await,
-            WorkContest::Lost(_) => Err(changed(task, expected_ms)),
+            WorkUpdate::Won => {
+                self.note_due(next.overdue_ms());
+                self.get_task(caller, &next.id.to_string()).await
+            }
+            WorkUpdate::Lost(_) => Err(changed(task, expected_ms)),
         }
     }
 
@@ -205,21 +210,27 @@ impl Jobs {
             expected_ms: task.updated_ms,
         };
         match self.store.change_work(vec![change], Some(audit)).await.map_err(|error| Problem::of(&error))? {
-            WorkContest::Won => Ok(known),
-            WorkContest::Lost(_) => Err(busy(id)),
+            WorkUpdate::Won => Ok(known),
+            WorkUpdate::Lost(_) => Err(busy(id)),
         }
     }
 
-    /// Changes the state of a task.
+    /// Changes the state of a task. `expected_ms` is the time of the last change that the caller knows of.
     pub async fn transition_task(
         &self,
         caller: &Caller,
         id: &str,
         to: TaskStatus,
+        expected_ms: Option<i64>,
     ) -> Result<KnownTask, Problem> {
         for _ in 0..MAX_TRIES {
             let known = self.get_task(caller, id).await?;
             let (from, name) = (known.state(), known.definition.name.clone());
+            // A task of a manifest that never left the draft has no time of a change.
+            let updated_ms = known.record.as_ref().map_or(0, |task| task.updated_ms);
+            if let Some(expected_ms) = expected_ms.filter(|expected| *expected != updated_ms) {
+                return Err(fault(&JobFault::Changed { name, expected_ms, updated_ms }));
+            }
             if !from.may_become(to) {
                 return Err(fault(&JobFault::TaskTransition { name, from, to }));
             }
@@ -240,20 +251,26 @@ impl Jobs {
                     owner: WorkOwner::of(caller),
                     state: from,
                     run: None,
+                    escalations: Vec::new(),
+                    ready_ms: None,
                     created_ms: now,
                     updated_ms: now,
                 },
             };
             task.state = to;
+            if from == TaskStatus::Draft {
+                task.ready_ms = Some(now);
+            }
             task.touch(now);
             let change = match &earlier {
                 Some(earlier) => replaced(earlier, &task)?,
                 None => added(&task)?,
             };
             let audit = self.audit_task(caller, &task, to.as_str());
-            let contest = self.store.change_work(vec![change], Some(audit)).await;
-            if contest.map_err(|error| Problem::of(&error))? == WorkContest::Won {
+            let update = self.store.change_work(vec![change], Some(audit)).await;
+            if update.map_err(|error| Problem::of(&error))? == WorkUpdate::Won {
                 self.emit_task(&task);
+                self.note_due(task.overdue_ms());
                 if task.run.is_some() {
                     // The run that waits for it is looked at soon.
                     self.note_due(Some(now));

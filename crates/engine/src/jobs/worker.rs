@@ -21,7 +21,7 @@ use toolbooth_core::outcome::OutcomeKind;
 use toolbooth_core::skill::{
     RunState, SkillFault, SkillStep, StepError, StepPlan, StepRecord, StepState, results_of,
 };
-use toolbooth_store::WorkContest;
+use toolbooth_store::WorkUpdate;
 use toolbooth_upstream::CallLink;
 use uuid::Uuid;
 
@@ -66,11 +66,11 @@ impl RunWorker {
         next.touch(now);
         let changes = vec![replaced(&*run, &next)?];
         match self.jobs.store.change_work(changes, None).await.map_err(|error| Problem::of(&error))? {
-            WorkContest::Won => {
+            WorkUpdate::Won => {
                 *run = next;
                 Ok(())
             }
-            WorkContest::Lost(_) => Err(lease_lost(&run.name)),
+            WorkUpdate::Lost(_) => Err(lease_lost(&run.name)),
         }
     }
 
@@ -108,11 +108,17 @@ impl RunWorker {
             let renewed = self
                 .update(|run| {
                     if is_overdue {
-                        jobs.escalate(run, &policy, EscalationTrigger::Overdue);
+                        Jobs::escalate(run, &policy, EscalationTrigger::Overdue);
                     }
                 })
                 .await;
-            let Err(problem) = renewed else { continue };
+            let Err(problem) = renewed else {
+                if is_overdue {
+                    let stored = self.run.lock().await.clone();
+                    jobs.announce_escalations(run.escalations.len(), &stored, &policy);
+                }
+                continue;
+            };
             let until_ms = self.run.lock().await.lease_until_ms.unwrap_or(i64::MIN);
             if problem.code == LEASE_LOST || jobs.clock.now_ms() > until_ms {
                 return;
@@ -349,6 +355,8 @@ impl RunWorker {
             owner: run.owner.clone(),
             state: TaskStatus::Ready,
             run: Some(run.id),
+            escalations: Vec::new(),
+            ready_ms: Some(now),
             created_ms: now,
             updated_ms: now,
         };
@@ -358,10 +366,11 @@ impl RunWorker {
         next.touch(now);
         let changes = vec![replaced(&*run, &next)?, added(&task)?];
         match self.jobs.store.change_work(changes, None).await.map_err(|error| Problem::of(&error))? {
-            WorkContest::Won => *run = next,
-            WorkContest::Lost(_) => return Err(lease_lost(&run.name)),
+            WorkUpdate::Won => *run = next,
+            WorkUpdate::Lost(_) => return Err(lease_lost(&run.name)),
         }
         drop(run);
+        self.jobs.note_due(task.overdue_ms());
         self.jobs.emit_task(&task);
         Ok(())
     }
@@ -404,10 +413,7 @@ fn decided(held: Option<&HeldCall>, id: Uuid) -> Option<StepRecord> {
             }
             None => StepRecord::succeeded(None, results.unwrap_or_default()),
         },
-        HeldState::Rejected => {
-            let by = held.decided_by.as_deref().unwrap_or("an approver");
-            failed("call.rejected", format!("`{}` was rejected by {by}", held.exposed))
-        }
+        HeldState::Rejected => failed("call.rejected", rejected(held)),
         HeldState::Expired => {
             failed("call.approval-timeout", format!("`{}` was not approved in time", held.exposed))
         }
@@ -425,6 +431,19 @@ fn decided(held: Option<&HeldCall>, id: Uuid) -> Option<StepRecord> {
     };
     let ended_ms = outcome.map(|outcome| outcome.at_ms).or(held.decided_ms);
     Some(StepRecord { ended_ms, ..record })
+}
+
+/// Who rejected a held call, and why.
+fn rejected(held: &HeldCall) -> String {
+    let name = &held.exposed;
+    if let Some(reason) = held.withdrawn() {
+        return format!("`{name}` was withdrawn: {reason}");
+    }
+    let by = held.decided_by.as_deref().unwrap_or("an approver");
+    match held.decision_note.as_deref().filter(|note| !note.is_empty()) {
+        Some(reason) => format!("`{name}` was rejected by {by}: {reason}"),
+        None => format!("`{name}` was rejected by {by}"),
+    }
 }
 
 /// The held call that an approved call led to, if the tool behind the called one needs its own approval.

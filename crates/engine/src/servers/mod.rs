@@ -26,6 +26,8 @@ use toolbooth_upstream::{ServerEvent, ServerState, Supervised, SupervisorContext
 
 /// The maximum number of servers that connect at the same time.
 const CONNECT_AT_ONCE: usize = 64;
+/// The maximum number of commands among them.
+const START_AT_ONCE: usize = 16;
 /// The number of events of servers that wait to be passed on.
 const EVENT_BACKLOG: usize = 1024;
 
@@ -62,6 +64,7 @@ impl Servers {
             open_context: Arc::new(open_context),
             events: sender,
             slots: Arc::new(Semaphore::new(CONNECT_AT_ONCE)),
+            process_slots: Arc::new(Semaphore::new(START_AT_ONCE)),
         };
         let servers = Arc::new(Self {
             clock: shared.clock.clone(),

@@ -315,9 +315,9 @@ impl<'a> Execution<'a> {
             }
             event
         });
-        let told = self.observer.ended(step, &record).await;
+        let noted = self.observer.ended(step, &record).await;
         records.insert(step.id.clone(), record);
-        told
+        noted
     }
 }
 

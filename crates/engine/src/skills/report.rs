@@ -40,16 +40,16 @@ pub(super) fn answer(
         let held = record.held.map(|id| id.to_string()).unwrap_or_default();
         let next = match continuation {
             Continuation::Later => format!(
-                "When it is approved, it runs, and then the steps after it; GET /skills/{}/runs/{} shows the run.",
+                "When it is approved (`toolbooth approvals approve {held}`), it runs, and then the steps after it; \
+                 `toolbooth skills runs {} {}` shows the run.",
                 label.name, label.run
             ),
-            Continuation::None => {
-                "When it is approved, it runs; the steps after it do not. Run the skill again afterwards if they \
-                 are needed."
-                    .to_owned()
-            }
+            Continuation::None => format!(
+                "When it is approved (`toolbooth approvals approve {held}`), it runs; the steps after it do not. Run \
+                 the skill again afterwards if they are needed."
+            ),
         };
-        let text = format!("Step `{}` waits for a person as {held}. {next}", step.id);
+        let text = format!("Step `{}` waits for approval as {held}. {next}", step.id);
         blocks.push(json!({ "type": "text", "text": text }));
     }
     result(blocks, Some(report), outcome.state == RunState::Failed)

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::Fault;
+use toolbooth_core::hex;
 use toolbooth_core::json::Member;
 use toolbooth_upstream::{PeerAnswer, UpstreamError};
 use uuid::Uuid;
@@ -21,6 +22,11 @@ pub(crate) struct CallSpan {
 }
 
 impl CallSpan {
+    /// The id of the trace that the span belongs to.
+    pub(crate) fn trace_id(&self) -> String {
+        hex::encode(&self.span.context.trace)
+    }
+
     /// Ends the span with the call's id, tool and outcome.
     pub(crate) fn end(
         mut self,

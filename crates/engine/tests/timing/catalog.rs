@@ -150,7 +150,7 @@ async fn end(world: &World) -> Arc<MemoryStore> {
     next
 }
 
-// First use B12: a server that never connected delayed the first list of every start by three seconds.
+// Otherwise it would delay the first list of every start by three seconds.
 #[tokio::test(start_paused = true)]
 async fn the_next_start_does_not_wait_for_a_server_that_did_not_connect() {
     let peer = working();

@@ -58,6 +58,31 @@ async fn a_request_returns_with_the_held_call_when_its_wait_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_returns_with_the_held_call_when_the_gateway_stops() {
+    for progress in [ProgressMode::Observed, ProgressMode::Wanted] {
+        let peer = working();
+        let world = world(&peer).await;
+        let (link, began) = (CallLink::silent(), Instant::now());
+        let first = CallRequest { progress, ..request(&world) };
+        let stop = async {
+            sleep(Duration::from_secs(20)).await;
+            let held = only_held(&world).await.id;
+            let waiting: Vec<_> = world.engine.approvals().waiting_calls().into_values().collect();
+            assert_eq!(waiting, [held]);
+            world.engine.approvals().stop_waiting();
+        };
+        let (outcome, ()) = tokio::join!(world.engine.call(first, &link), stop);
+        assert_eq!((outcome_of(&outcome).as_str(), began.elapsed().as_secs()), ("held", 20));
+        assert!(world.engine.approvals().waiting_calls().is_empty());
+        // Later requests do not wait either.
+        assert_eq!(outcome_of(&world.engine.call(request(&world), &CallLink::silent()).await), "held");
+        assert_eq!(began.elapsed().as_secs(), 20);
+        assert_eq!(only_held(&world).await.state, HeldState::Pending);
+        assert_eq!(peer.calls_ms(), Vec::<u128>::new());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_that_wants_progress_waits_until_the_call_expires() {
     let world = world(&working()).await;
     let (link, mut events) = CallLink::new();

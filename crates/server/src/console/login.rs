@@ -5,10 +5,9 @@
 //! browser, so an answer that another browser asked for is refused. Neither page accepts an address to return to: the
 //! browser always ends at the console.
 
-use super::login_page;
 use super::session::FETCH_SITE;
-use super::sign_in_log::{self, SessionChange};
-use crate::console_cookies::{self, ConsoleCookie, CookieScheme};
+use super::{login_page, session, sign_in_log};
+use crate::console_cookies::{ConsoleCookie, CookieScheme};
 use crate::identify::oidc::{LoginAnswer, LoginError};
 use crate::identify::{IdentifyRequest, Unidentified};
 use crate::peer::Ingress;
@@ -147,18 +146,10 @@ async fn finished(rest: &RestState, parts: &Parts) -> Result<Response, LoginRefu
     let caller = rest.door.identify(request).await?;
     rest.console_logins.complete(&login).await?;
 
-    // A second sign-in replaces the first one, so that an old cookie does not stay valid.
-    console_cookies::close(&rest.console_sessions, headers, rest.public_scheme()).await?;
-    let (credential, ends) = session_credential(tokens, expires);
-    let (secret, session) = rest.console_sessions.open(&caller.user, credential, ends).await?;
-    // If its audit row cannot be written, the sign-in fails: the browser does not get the cookie.
-    let who = (&*session.user, &session.credential);
-    let source = sign_in_log::source_of(&parts.extensions);
-    sign_in_log::record(rest, SessionChange::SignedIn, who, &source).await?;
     let scheme = CookieScheme::of(&login.redirect_uri);
-    let value = Some((secret.expose(), session.left_at_most));
-    let cookies =
-        [ConsoleCookie::Session.set(headers, scheme, value), ConsoleCookie::Login.set(headers, scheme, None)];
+    let credential = session_credential(tokens, expires);
+    let (_, cookie) = session::begin(rest, parts, &caller.user, credential, scheme).await?;
+    let cookies = [cookie, ConsoleCookie::Login.set(headers, scheme, None)];
     Ok(redirect(HeaderValue::from_static("../"), &cookies))
 }
 

@@ -7,6 +7,7 @@
 mod headers;
 mod login;
 mod login_page;
+mod owner;
 mod session;
 mod sign_in_log;
 
@@ -14,7 +15,7 @@ use crate::rest::{ProblemDocument, RestState, bad_method, not_found};
 use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use headers::Caching;
 use http::header::{ACCEPT, ACCEPT_ENCODING, IF_NONE_MATCH, LOCATION, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
@@ -63,6 +64,8 @@ pub fn routes(rest: RestState) -> Router {
         .route("/console/", get(file_or_page))
         .route("/console/login", get(login::begin))
         .route("/console/login/callback", get(login::finish))
+        .route("/console/owner", get(owner::show).post(owner::open))
+        .route("/console/owner-code", post(owner::code))
         .route("/console/session", get(session::show).post(session::open).delete(session::close))
         .route("/console/{*path}", get(file_or_page))
         .method_not_allowed_fallback(bad_method)

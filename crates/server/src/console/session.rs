@@ -13,9 +13,11 @@ use axum::Json;
 use axum::extract::{FromRequest, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, ORIGIN, SET_COOKIE};
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::SystemTime;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::secret::SecretText;
 use toolbooth_engine::{ConsoleSession, SessionCredential, SessionUse};
@@ -85,8 +87,7 @@ pub(super) async fn open(
     request: Request,
 ) -> Result<Response, ProblemDocument> {
     let (parts, content) = request.into_parts();
-    let public = cookie_scheme(&rest);
-    let scheme = scheme_of_own_page(&parts.headers, public)?;
+    let scheme = scheme_of_own_page(&parts.headers, cookie_scheme(&rest))?;
     let mut copy = Request::new(content);
     copy.headers_mut().clone_from(&parts.headers);
     let JsonBody(text) = JsonBody::from_request(copy, &rest).await?;
@@ -118,16 +119,30 @@ pub(super) async fn open(
         Ok(caller) => caller,
         Err(unidentified) => return Ok(refuse(&rest, &unidentified, &parts)),
     };
+    let (session, cookie) = begin(&rest, &parts, &caller.user, (credential, None), scheme).await?;
+    Ok(answer(&rest, Some(session), cookie))
+}
+
+/// Begins a session of a user who was identified, and returns it with its cookie. `credential` comes with the time at
+/// which it ends.
+pub(super) async fn begin(
+    rest: &RestState,
+    parts: &Parts,
+    user: &Arc<str>,
+    credential: (SessionCredential, Option<SystemTime>),
+    scheme: CookieScheme,
+) -> Result<(ConsoleSession, Option<HeaderValue>), Problem> {
     // A second sign-in replaces the first one, so that an old cookie does not stay valid.
-    console_cookies::close(&rest.console_sessions, &parts.headers, public).await?;
-    let (secret, session) = rest.console_sessions.open(&caller.user, credential, None).await?;
+    console_cookies::close(&rest.console_sessions, &parts.headers, rest.public_scheme()).await?;
+    let (credential, ends) = credential;
+    let (secret, session) = rest.console_sessions.open(user, credential, ends).await?;
     // If its audit row cannot be written, the sign-in fails: the browser does not get the cookie.
     let who = (&*session.user, &session.credential);
     let source = sign_in_log::source_of(&parts.extensions);
-    sign_in_log::record(&rest, SessionChange::SignedIn, who, &source).await?;
+    sign_in_log::record(rest, SessionChange::SignedIn, who, &source).await?;
     let value = Some((secret.expose(), session.left_at_most));
     let cookie = ConsoleCookie::Session.set(&parts.headers, scheme, value);
-    Ok(answer(&rest, Some(session), cookie))
+    Ok((session, cookie))
 }
 
 /// Ends the session of this browser.

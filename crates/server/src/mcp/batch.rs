@@ -2,12 +2,13 @@
 
 use super::Door;
 use super::client::McpClient;
-use super::http::{apply_notification, reply_chunks, session_of};
+use super::immediate_reply::reply_chunks;
 use super::long::joined;
 use super::methods::{self, MethodOutcome};
 use super::responses::{failure, json, plain};
 use super::running_request::{FinalAnswer, RequestStep};
 use super::session::LegacySession;
+use super::session_lookup::{apply_notification, session_of};
 use crate::body::ResponseBody;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Response, StatusCode};

@@ -44,19 +44,19 @@ pub struct ClientCallEntry {
 }
 
 impl ClientCallEntry {
-    /// Waits until the call is cancelled, and returns the error for its client.
-    pub async fn cancelled(&self) -> Problem {
+    /// Waits until the call is cancelled.
+    pub async fn cancelled(&self) {
         self.cancel.cancelled().await;
-        Problem {
-            code: "call.cancelled",
-            blame: Blame::Caller,
-            message: format!(
-                "call `{}` was cancelled by a person; its server may have done its work",
-                self.id
-            ),
-            hint: None,
-        }
     }
+}
+
+/// The error for the request whose call was cancelled. `waiting` are the calls that wait for approval.
+pub(crate) fn cancelled(id: Uuid, waiting: &HashMap<Uuid, Uuid>) -> Problem {
+    let message = match waiting.contains_key(&id) {
+        true => format!("call `{id}` was cancelled while it waited for approval; it was not run"),
+        false => format!("call `{id}` was cancelled by a person; its server may have done its work already"),
+    };
+    Problem { code: "call.cancelled", blame: Blame::Caller, message, hint: None }
 }
 
 impl Drop for ClientCallEntry {
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(calls.visible_to(&ann)[0].1.tool.len(), MAX_NAME);
         assert!(calls.visible_to(&bob).is_empty() && calls.cancel(id, &bob).is_none());
         assert_eq!(calls.cancel(id, &root).as_deref(), Some("ann"));
-        assert_eq!(entry.cancelled().await.code, "call.cancelled");
+        entry.cancelled().await;
         drop(entry);
         assert!(calls.visible_to(&root).is_empty() && calls.cancel(id, &ann).is_none());
     }

@@ -2,16 +2,16 @@
 
 use super::Door;
 use super::change_stream::{ChangeFilter, ChangeStream, StreamCredentials};
-use super::client::{McpClient, legacy_facts, modern_facts};
+use super::client::{McpClient, modern_facts};
 use super::client_roots::RootsQuestion;
+use super::immediate_reply::reply_chunks;
 use super::long;
-use super::methods::{self, ImmediateReply, MethodOutcome};
-use super::moved_session::SessionUnreadable;
+use super::methods::{self, MethodOutcome};
 use super::other_gateways::undelivered;
 use super::responses::{closing, events, failure, json, plain};
 use super::running_request::{FinalAnswer, RequestStep, RunningRequest};
 use super::session::{LegacySession, forget};
-use super::translate::LIST_END;
+use super::session_lookup::{apply_notification, open_session, session_of};
 use crate::body::{BodyReadError, ResponseBody, content_coding, read_body};
 use crate::identify::{IdentifyRequest, Unidentified, with_forwarded_headers, with_session};
 use crate::pace::Paced;
@@ -30,11 +30,11 @@ use toolbooth_core::fault::Fault;
 use toolbooth_core::json::RawJson;
 use toolbooth_engine::RefusedAttempt;
 use toolbooth_wire::codes::{
-    HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MISSING_CAPABILITY,
-    RpcError, UNSUPPORTED_VERSION,
+    HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MISSING_CAPABILITY, RpcError,
+    UNSUPPORTED_VERSION,
 };
-use toolbooth_wire::envelope::{result_head, write_error, write_result};
-use toolbooth_wire::meta::{RequestMeta, unsupported_version};
+use toolbooth_wire::envelope::{write_error, write_result};
+use toolbooth_wire::meta::RequestMeta;
 use toolbooth_wire::sse::{KEEP_ALIVE, write_event};
 use toolbooth_wire::{Era, Id, Message, Notification, Revision, mirror, strict};
 
@@ -311,24 +311,6 @@ async fn begin(
     }
 }
 
-/// The chunks of an immediate reply in the format of the client's era.
-pub(super) fn reply_chunks(id: &Id, reply: ImmediateReply, era: Era) -> VecDeque<Bytes> {
-    match reply {
-        ImmediateReply::Result(result) => VecDeque::from([write_result(id, &result)]),
-        ImmediateReply::List(list) => {
-            let mut chunks = VecDeque::with_capacity(list.pieces.len() + 2);
-            chunks.push_back(result_head(id));
-            chunks.extend(list.pieces.iter().cloned());
-            chunks.push_back(match era {
-                Era::Modern => Bytes::from_static(LIST_END.as_bytes()),
-                Era::Legacy => Bytes::from_static(b"}"),
-            });
-            chunks.push_back(Bytes::from_static(b"}"));
-            chunks
-        }
-    }
-}
-
 /// A JSON response if the answer is the first message, else an event stream.
 async fn follow(
     mut running: Box<RunningRequest>,
@@ -395,20 +377,6 @@ async fn initialize(
     response
 }
 
-/// Reads an `initialize` request into a session.
-pub(super) fn open_session(
-    caller: &Arc<Caller>,
-    request: &toolbooth_wire::Request,
-) -> Result<Arc<LegacySession>, RpcError> {
-    let invalid = |why: &str| RpcError::new(INVALID_PARAMS, format!("Invalid params: {why}"));
-    let params = request.params.as_ref().ok_or_else(|| invalid("`protocolVersion` is missing"))?;
-    let version = params.member("protocolVersion");
-    let version =
-        version.as_ref().and_then(RawJson::string).ok_or_else(|| invalid("`protocolVersion` is missing"))?;
-    LegacySession::new(caller, Revision::negotiate(&version), legacy_facts(params)?)
-        .ok_or_else(|| invalid("the system has no randomness for a session id"))
-}
-
 async fn serve_notification(
     door: &Arc<Door>,
     caller: &Arc<Caller>,
@@ -427,58 +395,6 @@ async fn serve_notification(
             plain(StatusCode::ACCEPTED)
         }
         Err(response) => *response,
-    }
-}
-
-/// Applies a legacy client's notification to its session. Returns the id of a request that it cancels and that does not
-/// run here.
-pub(super) fn apply_notification(session: &LegacySession, notification: &Notification) -> Option<Id> {
-    if notification.method == "notifications/roots/list_changed" {
-        session.folder.ask_again();
-    }
-    if notification.method != "notifications/cancelled" {
-        return None;
-    }
-    let id = notification.params.as_ref()?.member("requestId")?;
-    Id::from_raw(&id).filter(|id| !session.cancel(id))
-}
-
-/// The session that a message names, or the error response. `request` is the id of the message if it is a request. The
-/// store is asked only for a session that this gateway does not know.
-pub(super) async fn session_of(
-    door: &Arc<Door>,
-    caller: &Arc<Caller>,
-    headers: &HeaderMap,
-    request: Option<&Id>,
-) -> Result<Arc<LegacySession>, Box<Response<ResponseBody>>> {
-    let Some(id) = headers.get(&mirror::SESSION_ID) else {
-        let error = RpcError::new(
-            INVALID_REQUEST,
-            "Invalid Request: the Mcp-Session-Id header is missing; start with `initialize`, or send the modern `_meta`",
-        );
-        return Err(Box::new(failure(StatusCode::BAD_REQUEST, request, &error)));
-    };
-    if let Some(version) = headers.get(&mirror::PROTOCOL_VERSION)
-        && !version.to_str().is_ok_and(|version| Revision::from_name(version).is_some())
-    {
-        let error = unsupported_version(&String::from_utf8_lossy(version.as_bytes()));
-        return Err(Box::new(failure(StatusCode::BAD_REQUEST, request, &error)));
-    }
-    let id = id.to_str().unwrap_or_default();
-    if let Some(session) = door.sessions.get(id, caller) {
-        return Ok(session);
-    }
-    match Box::pin(door.adopt_session(id, caller)).await {
-        Ok(Some(session)) => Ok(session),
-        Ok(None) => {
-            let error = RpcError::new(INVALID_REQUEST, "Session not found; start with `initialize`");
-            Err(Box::new(failure(StatusCode::NOT_FOUND, request, &error)))
-        }
-        Err(SessionUnreadable) => {
-            let error =
-                RpcError::new(INTERNAL_ERROR, "the session cannot be looked up at the moment; try again");
-            Err(Box::new(failure(StatusCode::SERVICE_UNAVAILABLE, request, &error)))
-        }
     }
 }
 

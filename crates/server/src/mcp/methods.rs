@@ -3,6 +3,8 @@
 use super::Door;
 use super::change_stream::ChangeFilter;
 use super::client::McpClient;
+use super::client_calls::cancelled;
+use super::legacy_tasks;
 use super::other_gateways::MovedCall;
 use super::running_request::{RunningRequest, answered};
 use super::tasks;
@@ -60,14 +62,15 @@ struct Params {
     arguments: Option<RawJson>,
     input_responses: Option<RawJson>,
     request_state: Option<RawJson>,
+    task: Option<RawJson>,
 }
 
 impl Params {
     fn of(raw: &RawJson) -> Self {
-        let picked = raw.pick(["name", "uri", "arguments", "inputResponses", "requestState"]);
-        let [name, uri, arguments, input_responses, request_state] =
+        let picked = raw.pick(["name", "uri", "arguments", "inputResponses", "requestState", "task"]);
+        let [name, uri, arguments, input_responses, request_state, task] =
             picked.map(|part| part.map(|part| raw.share(part)));
-        Self { name, uri, arguments, input_responses, request_state }
+        Self { name, uri, arguments, input_responses, request_state, task }
     }
 }
 
@@ -100,6 +103,17 @@ pub async fn begin(
             let result = Box::pin(tasks::serve(door, client, request)).await?;
             Ok(MethodOutcome::Ready(ImmediateReply::Result(result)))
         }
+        "tasks/get" | "tasks/list" | "tasks/cancel" if legacy_tasks::are_offered(client) => {
+            let result = Box::pin(legacy_tasks::serve(door, client, request)).await?;
+            Ok(MethodOutcome::Ready(ImmediateReply::Result(result)))
+        }
+        legacy_tasks::RESULT if legacy_tasks::are_offered(client) => {
+            let ongoing = Box::pin(legacy_tasks::follow(door, client, request)).await?;
+            let id = request.id.clone();
+            let running =
+                RunningRequest::new(door.clone(), client.clone(), id, legacy_tasks::RESULT, ongoing);
+            Ok(MethodOutcome::Ongoing(running))
+        }
         "subscriptions/listen" if modern => {
             ChangeFilter::read(request.params.as_ref()).map(MethodOutcome::Listen)
         }
@@ -123,6 +137,13 @@ async fn call(
     let name = params.name.take().ok_or_else(|| invalid("`name` is missing"))?;
     let name = name.string().ok_or_else(|| invalid("`name` must be a string"))?.into_owned();
     let arguments = params.arguments.take();
+    let wants_task = match params.task.take() {
+        Some(task) => {
+            let called = called_name(&name, arguments.as_ref());
+            Box::pin(legacy_tasks::is_requested(door, client, &task, &called)).await?
+        }
+        None => false,
+    };
     let mut readiness = None;
     if let Some(headers) = headers
         && client.era() == Era::Modern
@@ -164,7 +185,7 @@ async fn call(
         RoundStart::New(round) => round,
     };
     // The call of a client that follows tasks may become one. Progress describes its state then.
-    let can_become_task = client.era() == Era::Modern && client.facts.has_tasks();
+    let can_become_task = wants_task || (client.era() == Era::Modern && client.facts.has_tasks());
     let id = Uuid::now_v7();
     let task = can_become_task.then(|| (id, called_name(&name, arguments.as_ref())));
     let progress = if task.is_some() { ProgressMode::Wanted } else { progress };
@@ -197,7 +218,7 @@ async fn call(
         let answer = pin!(calls.call(call, &link));
         tokio::select! {
             biased;
-            problem = entry.cancelled() => Err(problem),
+            () = entry.cancelled() => Err(cancelled(id, &calls.approvals().waiting_calls())),
             answer = answer => answer,
         }
     });
@@ -209,7 +230,10 @@ async fn call(
         OngoingCall { work, events },
     );
     let running = running.bound(binding).reporting(meta.progress_token).given(given);
-    Ok(MethodOutcome::Ongoing(running.offering_task(task)))
+    Ok(MethodOutcome::Ongoing(match task {
+        Some(task) if wants_task => running.requiring_task(task),
+        task => running.offering_task(task),
+    }))
 }
 
 /// Whether the caller may use the tool with this name now.
@@ -435,13 +459,17 @@ async fn list(
     Ok(MethodOutcome::Ready(ImmediateReply::List(list)))
 }
 
-/// The capabilities that the gateway declares to its clients. Only modern clients have extensions.
-fn capabilities(era: Era) -> RawJson {
-    RawJson::trusted(match era {
-        Era::Modern => {
+/// The capabilities that the gateway declares to its clients. Tasks are an extension for modern clients, and a
+/// capability in the newest legacy revision.
+fn capabilities(revision: Revision) -> RawJson {
+    RawJson::trusted(match revision {
+        Revision::V2026_07_28 => {
             &br#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#[..]
         }
-        Era::Legacy => {
+        Revision::V2025_11_25 => {
+            &br#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}}"#[..]
+        }
+        Revision::V2025_06_18 | Revision::V2025_03_26 | Revision::V2024_11_05 => {
             &br#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{},"logging":{}}"#[..]
         }
     })
@@ -455,7 +483,7 @@ fn discovered(door: &Door, caller: &Caller, client: &ClientFacts) -> RawJson {
     let mut writer = ObjectWriter::with_capacity(512);
     writer.text("resultType", "complete");
     writer.raw("supportedVersions", &RawJson::from_value(&versions));
-    writer.raw("capabilities", &capabilities(Era::Modern));
+    writer.raw("capabilities", &capabilities(Revision::V2026_07_28));
     if let Some(instructions) = instructions(door, caller, client) {
         writer.text("instructions", &instructions);
     }
@@ -469,7 +497,7 @@ fn discovered(door: &Door, caller: &Caller, client: &ClientFacts) -> RawJson {
 pub fn initialized(door: &Door, caller: &Caller, client: &ClientFacts, revision: Revision) -> RawJson {
     let mut writer = ObjectWriter::with_capacity(512);
     writer.text("protocolVersion", revision.as_str());
-    writer.raw("capabilities", &capabilities(Era::Legacy));
+    writer.raw("capabilities", &capabilities(revision));
     writer.raw("serverInfo", &our_info());
     if let Some(instructions) = instructions(door, caller, client) {
         writer.text("instructions", &instructions);

@@ -5,6 +5,7 @@ mod as_task;
 use super::Door;
 use super::cancel::Cancel;
 use super::client::McpClient;
+use super::legacy_tasks;
 use super::translate::{self, ProblemAnswer};
 use as_task::TaskOffer;
 use bytes::Bytes;
@@ -177,8 +178,8 @@ impl RunningRequest {
             if let Some(message) = self.messages.pop_front() {
                 return RequestStep::Message(message);
             }
-            if let Some(task) = self.created_task().await {
-                return RequestStep::Done(self.continue_as_task(task));
+            if let Some(answer) = self.answer_with_task().await {
+                return RequestStep::Done(answer);
             }
             if let Some(outcome) = self.outcome.take() {
                 return RequestStep::Done(self.finish(outcome));
@@ -284,7 +285,7 @@ impl RunningRequest {
         }
         match (self.client.session.clone(), self.client.era()) {
             (Some(session), Era::Legacy) => {
-                let ClientQuestion { method, mut params, reply } = question;
+                let ClientQuestion { server: _, method, mut params, reply } = question;
                 if is_visit {
                     params = params.map(|params| self.record_visit(params));
                 }
@@ -470,9 +471,12 @@ impl Drop for RunningRequest {
             session.withdraw(&self.asked);
         }
         let cancelled = self.cancelled.as_ref().is_some_and(Cancel::is_cancelled);
-        // A legacy client that disconnects has not cancelled its call, so the call runs to its end.
+        // A legacy client that disconnects has not cancelled its call, so the call runs to its end. A task runs without
+        // this request, and its client may ask for the result again.
+        let is_call = self.method != legacy_tasks::RESULT && self.task_keys.is_none() && !self.awaits_task();
         if let Some(OngoingCall { work, events }) = self.ongoing.take()
             && self.client.era() == Era::Legacy
+            && is_call
             && !cancelled
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {

@@ -1,18 +1,24 @@
-//! The tasks extension: requests about calls that clients follow as tasks.
+//! The tasks extension: requests about calls that modern clients follow as tasks. `legacy_tasks` has the requests of
+//! revision 2025-11-25, for the same tasks.
 
 use super::Door;
 use super::client::McpClient;
+use super::translate;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::{Catalog, Lookup};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::{ObjectWriter, RawJson};
+use toolbooth_engine::ResultFacts;
 use toolbooth_engine::approvals::Cancellation;
 use toolbooth_engine::call_tasks::{CallTaskRecord, CallTaskStatus, CalledTool};
 use toolbooth_wire::codes::{INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY};
-use toolbooth_wire::{Request, RpcError};
+use toolbooth_wire::{Era, Request, RpcError};
 
 /// How long clients should wait before they ask for the state of a task again.
-const POLL_INTERVAL_MS: u64 = 500;
+pub(super) const POLL_INTERVAL_MS: u64 = 500;
+
+/// The member of an answer to a question of a task that has the error with which the client refused it.
+pub(super) const REFUSAL: &str = "toolbooth/refusal";
 
 /// Serves a request about a task.
 pub(super) async fn serve(door: &Door, client: &McpClient, request: &Request) -> Result<RawJson, RpcError> {
@@ -21,35 +27,61 @@ pub(super) async fn serve(door: &Door, client: &McpClient, request: &Request) ->
         let why = format!("`{}` needs the extension `io.modelcontextprotocol/tasks`", request.method);
         return Err(RpcError::new(MISSING_CAPABILITY, why).with_data(RawJson::trusted(needed)));
     }
-    let invalid = |why: &str| RpcError::new(INVALID_PARAMS, format!("Invalid params: {why}"));
-    let (tasks, caller) = (door.engine.call_tasks(), &client.caller);
-    let id = request.params.as_ref().and_then(|params| params.member("taskId"));
-    let id = id.as_ref().and_then(RawJson::string).ok_or_else(|| invalid("`taskId` must be a string"))?;
-    let unknown = || invalid("there is no such task; tasks are kept for a day");
-    let record = tasks.find(caller, &id).await.map_err(failed)?.ok_or_else(unknown)?;
-    if !may_follow(door, caller, &record).await {
-        return Err(unknown());
-    }
+    let record = find(door, &client.caller, request).await?;
     match request.method.as_str() {
-        "tasks/get" => Ok(detailed(door, &record)),
+        "tasks/get" => Ok(detailed(door, client, &record)),
         "tasks/update" => {
             let responses = request.params.as_ref().and_then(|params| params.member("inputResponses"));
             let responses = responses
                 .filter(RawJson::is_object)
                 .ok_or_else(|| invalid("`inputResponses` must be an object"))?;
-            tasks.answer(caller, &id, responses).await.map_err(failed)?.ok_or_else(unknown)?;
+            let answered =
+                door.engine.call_tasks().answer(&client.caller, &record.id.to_string(), responses).await;
+            answered.map_err(failed)?.ok_or_else(unknown)?;
             Ok(acknowledged())
         }
         _ => {
             if !record.status.is_final() {
-                tasks.cancel(caller, &id).await.map_err(failed)?.ok_or_else(unknown)?;
-                // Another gateway that runs the call reads the cancellation later, but its held call ends now.
-                let withdrawn = door.engine.approvals().withdraw(cancellation(&record));
-                withdrawn.await.map_err(failed)?;
+                cancel(door, &client.caller, &record).await?;
             }
             Ok(acknowledged())
         }
     }
+}
+
+/// The task that a request names, if the caller may follow it.
+pub(super) async fn find(
+    door: &Door,
+    caller: &Caller,
+    request: &Request,
+) -> Result<CallTaskRecord, RpcError> {
+    let id = request.params.as_ref().and_then(|params| params.member("taskId"));
+    let id = id.as_ref().and_then(RawJson::string).ok_or_else(|| invalid("`taskId` must be a string"))?;
+    let found = door.engine.call_tasks().find(caller, &id).await;
+    let record = found.map_err(failed)?.ok_or_else(unknown)?;
+    match may_follow(door, caller, &record).await {
+        true => Ok(record),
+        false => Err(unknown()),
+    }
+}
+
+/// Cancels a task that has not ended.
+pub(super) async fn cancel(door: &Door, caller: &Caller, record: &CallTaskRecord) -> Result<(), RpcError> {
+    let cancelled = door.engine.call_tasks().cancel(caller, &record.id.to_string()).await;
+    cancelled.map_err(failed)?.ok_or_else(unknown)?;
+    // Another gateway that runs the call reads the cancellation later, but its held call ends now.
+    let withdrawn = door.engine.approvals().withdraw(cancellation(record));
+    withdrawn.await.map_err(failed)?;
+    Ok(())
+}
+
+pub(super) fn invalid(why: &str) -> RpcError {
+    RpcError::new(INVALID_PARAMS, format!("Invalid params: {why}"))
+}
+
+/// The error for a task that does not exist or that the caller may not follow.
+pub(super) fn unknown() -> RpcError {
+    invalid("there is no such task; tasks are kept for a day")
 }
 
 /// The cancellation of the call of a task, by its user.
@@ -69,18 +101,23 @@ pub(super) fn called_tool(door: &Door, caller: &Caller, name: String) -> CalledT
 
 /// Whether a caller may follow a task of their user. Its result is as secret as the tool: a persona, a compliance level or
 /// a credential that may not use the tool now does not know the task either.
-async fn may_follow(door: &Door, caller: &Caller, record: &CallTaskRecord) -> bool {
-    let catalog = door.engine.catalog();
-    let is_visible = || match &record.tool_id {
-        Some(id) => sees_tool(&catalog.load(), caller, id),
-        None => !matches!(catalog.load().tool(&record.tool, caller), Lookup::Unknown),
-    };
-    if is_visible() {
+pub(super) async fn may_follow(door: &Door, caller: &Caller, record: &CallTaskRecord) -> bool {
+    if is_visible(door, caller, record) {
         return true;
     }
     // Its server may be starting.
-    catalog.wait_for_tool(record.tool_id.as_deref().unwrap_or(&record.tool), caller).await;
-    is_visible()
+    let tool = record.tool_id.as_deref().unwrap_or(&record.tool);
+    door.engine.catalog().wait_for_tool(tool, caller).await;
+    is_visible(door, caller, record)
+}
+
+/// Whether a caller may use the tool of a task at the moment.
+pub(super) fn is_visible(door: &Door, caller: &Caller, record: &CallTaskRecord) -> bool {
+    let catalog = door.engine.catalog().load();
+    match &record.tool_id {
+        Some(id) => sees_tool(&catalog, caller, id),
+        None => !matches!(catalog.tool(&record.tool, caller), Lookup::Unknown),
+    }
 }
 
 /// Whether a caller may use the tool with this canonical id. Another tool may have the same text as its name.
@@ -101,13 +138,13 @@ pub(super) fn created(door: &Door, record: &CallTaskRecord) -> RawJson {
 }
 
 /// A task with its questions, result or error.
-fn detailed(door: &Door, record: &CallTaskRecord) -> RawJson {
+fn detailed(door: &Door, client: &McpClient, record: &CallTaskRecord) -> RawJson {
     let mut writer = ObjectWriter::with_capacity(512);
     writer.text("resultType", "complete");
     write_task(&mut writer, door, record);
     let (member, value) = match record.status {
         CallTaskStatus::InputRequired => ("inputRequests", record.requests()),
-        CallTaskStatus::Completed => ("result", record.outcome()),
+        CallTaskStatus::Completed => ("result", record.outcome().map(|result| modern_result(result, client))),
         CallTaskStatus::Failed => ("error", record.outcome()),
         CallTaskStatus::Working | CallTaskStatus::Cancelled => return writer.finish(),
     };
@@ -117,15 +154,27 @@ fn detailed(door: &Door, record: &CallTaskRecord) -> RawJson {
     writer.finish()
 }
 
+/// The result of a task for a modern client. A task that a legacy client began has a legacy result.
+fn modern_result(result: RawJson, client: &McpClient) -> RawJson {
+    match result.has("resultType") {
+        true => result,
+        false => translate::result(&result, Era::Legacy, ResultFacts::default(), client, "tools/call"),
+    }
+}
+
+/// A time as the protocol writes it.
+pub(super) fn written_time(at_ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(at_ms).unwrap_or_default().to_string()
+}
+
 fn write_task(writer: &mut ObjectWriter, door: &Door, record: &CallTaskRecord) {
-    let time = |at_ms: i64| jiff::Timestamp::from_millisecond(at_ms).unwrap_or_default().to_string();
     writer.text("taskId", &record.id.to_string()).text("status", record.status.as_str());
     if let Some(message) = &record.message {
         writer.text("statusMessage", message);
     }
     writer
-        .text("createdAt", &time(record.created_ms))
-        .text("lastUpdatedAt", &time(record.updated_ms))
+        .text("createdAt", &written_time(record.created_ms))
+        .text("lastUpdatedAt", &written_time(record.updated_ms))
         .number("ttlMs", door.engine.call_tasks().lifetime_ms())
         .number("pollIntervalMs", POLL_INTERVAL_MS);
 }
@@ -134,7 +183,7 @@ fn acknowledged() -> RawJson {
     RawJson::trusted(&br#"{"resultType":"complete"}"#[..])
 }
 
-fn failed(problem: Problem) -> RpcError {
+pub(super) fn failed(problem: Problem) -> RpcError {
     let data = serde_json::json!({"toolbooth": {"code": problem.code, "hint": problem.hint}});
     RpcError::new(INTERNAL_ERROR, problem.message).with_data(RawJson::from_value(&data))
 }

@@ -327,12 +327,13 @@ mod tests {
     fn warnings_are_added_to_the_meta_of_a_server() {
         let json = |text: &str| RawJson::parse(text.to_owned()).expect("JSON");
         let some = [Warning::Reserved("username".into())];
-        let told = r#""toolbooth/warnings":["argument \"username\" was dropped: the gateway supplies it"]"#;
+        let warnings =
+            r#""toolbooth/warnings":["argument \"username\" was dropped: the gateway supplies it"]"#;
         let cases = [
-            (r#"{"content":[ ]}"#, format!(r#"{{"content":[ ],"_meta":{{{told}}}}}"#)),
+            (r#"{"content":[ ]}"#, format!(r#"{{"content":[ ],"_meta":{{{warnings}}}}}"#)),
             (
                 r#"{"_meta":{"a":1,"toolbooth/warnings":["forged"]},"b":2}"#,
-                format!(r#"{{"_meta":{{"a":1,{told}}},"b":2}}"#),
+                format!(r#"{{"_meta":{{"a":1,{warnings}}},"b":2}}"#),
             ),
             ("7", "7".to_owned()),
         ];

@@ -8,17 +8,20 @@ use super::problem::ProblemDocument;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::str::FromStr;
 use std::sync::Arc;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::held::{HeldCall, HeldKind, HeldState, HeldVerdict, Remember};
 use toolbooth_core::json::RawJson;
-use toolbooth_engine::{Approvals, HeldFilter, MAX_HELD_PAGE};
+use toolbooth_engine::{Approvals, HeldFilter, MAX_HELD_PAGE, RunTitle};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 const APPROVE: &str = "send {\"arguments\": {…}, \"remember\": \"once\"}; both are optional";
+/// The maximum number of runs whose names are looked up for one list.
+const MAX_NAMED_RUNS: usize = 100;
 const REJECT: &str = "send {\"reason\": \"…\"}; the reason is optional";
 
 /// A held call. Its arguments are those that the caller sent.
@@ -69,6 +72,9 @@ pub struct ApprovalView {
     waiting_for: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<PlanStepRef>,
+    /// The run of a job or skill that it is a step of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<HeldRunView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<OutcomeView>,
 }
@@ -79,6 +85,20 @@ pub struct ApprovalView {
 pub struct PlanStepRef {
     id: String,
     step: u32,
+}
+
+/// The step of a run that a held call is.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct HeldRunView {
+    /// The id of the run.
+    id: String,
+    step: String,
+    /// `job` or `skill`; absent while a caller waits for the run of a skill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    /// The name of the job or skill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
 }
 
 /// How a held call ended.
@@ -99,6 +119,13 @@ pub fn view(approvals: &Approvals, caller: &Caller, held: HeldCall) -> ApprovalV
     let runnable = held.state == HeldState::Approved && held.claimed_ms.is_none();
     let waiting_for = runnable.then(|| approvals.deferred_for(&held)).flatten();
     let side_effect = approvals.rung_of(&held).map(|rung| rung.as_str());
+    let run = held.run().zip(held.step()).map(|(run, step)| HeldRunView {
+        id: run.to_string(),
+        // The part of the run is written before the step.
+        step: step.rsplit_once('/').map_or(step, |(_, id)| id).to_owned(),
+        kind: None,
+        name: None,
+    });
     let outcome = held.outcome.map(|outcome| OutcomeView {
         at_ms: outcome.at_ms,
         kind: outcome.kind.as_str(),
@@ -130,8 +157,32 @@ pub fn view(approvals: &Approvals, caller: &Caller, held: HeldCall) -> ApprovalV
         remember: held.remember.map(Remember::as_str),
         waiting_for,
         plan: held.plan.map(|place| PlanStepRef { id: place.plan.to_string(), step: place.step }),
+        run,
         outcome,
     }
+}
+
+/// Adds the names of jobs and skills to the runs of these held calls.
+async fn name_runs(rest: &RestState, shown: &mut [ApprovalView]) -> Result<(), Problem> {
+    let mut known: HashMap<String, Option<RunTitle>> = HashMap::new();
+    for run in shown.iter_mut().filter_map(|one| one.run.as_mut()) {
+        let title = match known.get(&run.id) {
+            Some(title) => title.clone(),
+            None if known.len() >= MAX_NAMED_RUNS => continue,
+            None => {
+                let title = match run.id.parse::<Uuid>() {
+                    Ok(id) => rest.door.engine.jobs().run_title(id).await?,
+                    Err(_) => None,
+                };
+                known.insert(run.id.clone(), title.clone());
+                title
+            }
+        };
+        if let Some(title) = title {
+            (run.kind, run.name) = (Some(title.kind), Some(title.name));
+        }
+    }
+    Ok(())
 }
 
 /// Filters for a list of held calls.
@@ -203,7 +254,9 @@ pub async fn list(
             (!approvals.list(&caller, rest).await?.is_empty()).then(|| last.id.to_string())
         }
     };
-    let approvals = found.into_iter().map(|held| view(approvals, &caller, held)).collect();
+    let mut approvals: Vec<ApprovalView> =
+        found.into_iter().map(|held| view(approvals, &caller, held)).collect();
+    name_runs(&rest, &mut approvals).await?;
     Ok(Json(ApprovalPage { approvals, next_before }))
 }
 
@@ -226,7 +279,9 @@ pub async fn show(
     let approvals = rest.door.engine.approvals();
     approvals.sweep().await;
     let held = approvals.get(&caller, held_id(&id)?).await?;
-    Ok(Json(view(approvals, &caller, held)))
+    let mut shown = view(approvals, &caller, held);
+    name_runs(&rest, std::slice::from_mut(&mut shown)).await?;
+    Ok(Json(shown))
 }
 
 fn held_id(text: &str) -> Result<Uuid, Problem> {

@@ -9,7 +9,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toolbooth_core::job::{PartOutcome, RunPart, RunRecord, RunStep};
-use toolbooth_core::skill::StepError;
+use toolbooth_core::skill::{StepError, StepState};
 use toolbooth_engine::{InterruptedStep, RunPage, WorkList};
 use utoipa::{IntoParams, ToSchema};
 
@@ -49,7 +49,7 @@ pub struct RunView {
     /// The number of criteria that wait for a person.
     open_criteria: usize,
     error: Option<RunErrorView>,
-    /// Why it was escalated.
+    /// Why it was escalated; `failed:NAME` and `held:NAME` are by the policy of a task.
     escalations: Vec<String>,
 }
 
@@ -106,6 +106,7 @@ pub struct CriterionView {
 /// The view of a run.
 pub(super) fn view(run: RunRecord) -> RunView {
     let open_criteria = run.open_criteria();
+    let parts = run.parts.iter().map(|one| part(&run, one)).collect();
     let duration_ms = run.ended_ms.zip(run.started_ms).map(|(end, start)| (end - start).unsigned_abs());
     RunView {
         id: run.id.to_string(),
@@ -122,7 +123,7 @@ pub(super) fn view(run: RunRecord) -> RunView {
         attempts: run.attempts,
         arguments: run.arguments,
         open_criteria,
-        parts: run.parts.into_iter().map(part).collect(),
+        parts,
         criteria: run
             .criteria
             .into_iter()
@@ -150,29 +151,36 @@ pub(super) fn leave_out_results(steps: &mut [RunStepView]) {
     steps.iter_mut().for_each(|step| step.results = None);
 }
 
-/// The steps of a part that have started, in the order in which they run.
-pub(super) fn steps(part: &RunPart) -> Vec<RunStepView> {
-    part.steps_in_order().into_iter().map(|(id, step)| step_view(id.clone(), step.clone())).collect()
+/// The steps of a part of a run that have started, in the order in which they run.
+pub(super) fn steps(run: &RunRecord, part: &RunPart) -> Vec<RunStepView> {
+    let steps = part.steps_in_order().into_iter();
+    steps.map(|(id, step)| step_view(id.clone(), step.clone(), run)).collect()
 }
 
-fn part(part: RunPart) -> RunPartView {
-    let steps = steps(&part);
+fn part(run: &RunRecord, part: &RunPart) -> RunPartView {
     RunPartView {
-        id: part.id,
-        after: part.after,
+        id: part.id.clone(),
+        after: part.after.clone(),
         outcome: part.outcome.map(|outcome| match outcome {
             PartOutcome::Succeeded => "succeeded",
             PartOutcome::Failed => "failed",
             PartOutcome::Cancelled => "cancelled",
         }),
         task: part.task.map(|task| task.to_string()),
-        steps,
+        steps: steps(run, part),
     }
 }
 
-fn step_view(id: String, step: RunStep) -> RunStepView {
+fn step_view(id: String, step: RunStep, run: &RunRecord) -> RunStepView {
     let RunStep { tool, call, started_ms, record, .. } = step;
-    let status = record.as_ref().map_or("running", |record| record.state.as_str());
+    let status = match record.as_ref().map(|record| record.state) {
+        // The held calls of the run were withdrawn, its open calls cancelled, and no other step starts.
+        None | Some(StepState::Held | StepState::Waiting) if run.is_ended_by_person() => {
+            StepState::Cancelled.as_str()
+        }
+        None => "running",
+        Some(state) => state.as_str(),
+    };
     let (held, ended_at, results, wrong) = match record {
         Some(record) => (record.held, record.ended_ms, record.results, record.error),
         None => (None, None, None, None),

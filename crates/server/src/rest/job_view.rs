@@ -127,6 +127,10 @@ pub struct JobScheduleView {
     timezone: Option<String>,
     /// The next times, whether the job is scheduled or not.
     upcoming: Vec<i64>,
+    /// The same times in the time zone of the recurrence, such as `2026-07-28 09:30 +02:00`.
+    upcoming_local: Vec<String>,
+    /// The time at which the scheduled job is due next, in that zone.
+    next_run_local: Option<String>,
 }
 
 impl JobView {
@@ -228,10 +232,16 @@ pub(super) fn schedule(rest: &RestState, job: &KnownJob, count: usize) -> JobSch
     let recurrence = job.definition.recurrence.as_ref();
     let compiled = recurrence.and_then(|recurrence| recurrence.compile().ok());
     let now = rest.door.engine.clock().now_ms();
+    let upcoming = compiled.as_ref().map(|schedule| schedule.upcoming(now, count)).unwrap_or_default();
+    let local = |at_ms: i64| compiled.as_ref().map(|schedule| schedule.local_time(at_ms));
+    let scheduled = job.record.as_ref().filter(|record| !record.paused);
+    let next_run_ms = scheduled.and_then(|record| record.next_run_ms);
     JobScheduleView {
         paused: job.record.as_ref().is_some_and(|record| record.paused),
         timezone: recurrence.and_then(|recurrence| recurrence.timezone.clone()),
-        upcoming: compiled.map(|schedule| schedule.upcoming(now, count)).unwrap_or_default(),
+        upcoming_local: upcoming.iter().filter_map(|at_ms| local(*at_ms)).collect(),
+        next_run_local: next_run_ms.and_then(local),
+        upcoming,
     }
 }
 

@@ -24,7 +24,7 @@ use utoipa::{IntoParams, ToSchema};
 
 const CREATE: &str = "send {\"name\": \"brief\", \"plan\": [{\"id\": \"one\", \"tool\": \"mail_list\"}]}";
 const PATCH: &str = "send {\"summary\": \"text\", \"expected_updated_at\": 1}";
-const TRANSITION: &str = "send {\"target_status\": \"scheduled\"}";
+const TRANSITION: &str = "send {\"target_status\": \"scheduled\", \"expected_updated_at\": 1}";
 const RUN: &str = "send {\"arguments\": {}}, or an empty body";
 /// Default number of jobs on a page.
 const DEFAULT_LIMIT: usize = 100;
@@ -376,6 +376,8 @@ pub async fn delete(
 pub struct JobTransitionBody {
     /// `scheduled`, `running`, `succeeded`, `failed` or `cancelled`.
     target_status: String,
+    /// The `updated_at` of the version that the change is based on; without it, the change is always made.
+    expected_updated_at: Option<i64>,
 }
 
 /// Changes the state of a job: schedules it, runs it, or ends it.
@@ -388,20 +390,24 @@ pub struct JobTransitionBody {
         (status = 200, description = "The job.", body = JobView),
         (status = 403, description = "`job.not-owner`."),
         (status = 404, description = "`job.unknown`."),
-        (status = 409, description = "`job.bad-transition`, `job.no-schedule` or `job.not-ready`."),
+        (
+            status = 409,
+            description = "`job.bad-transition`, `job.no-schedule`, `job.not-ready`, or `job.changed`: it was changed after `expected_updated_at`."
+        ),
     )
 )]
 pub async fn transition(
     State(rest): State<RestState>,
     ItemRequest { caller, id: name, body }: ItemRequest,
 ) -> Result<Json<JobView>, ProblemDocument> {
-    let JobTransitionBody { target_status } = extract::object(&body, TRANSITION)?;
+    let JobTransitionBody { target_status, expected_updated_at } = extract::object(&body, TRANSITION)?;
     let words = JobState::ALL.map(JobState::as_str).join(", ");
     let target: JobState = target_status
         .parse()
         .map_err(|_| extract::bad_body(format!("`target_status` must be one of {words}"), TRANSITION))?;
     let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
-    let job = run_to_completion(async move { jobs.transition(&by, &name, target).await }).await?;
+    let work = async move { jobs.transition(&by, &name, target, expected_updated_at).await };
+    let job = run_to_completion(work).await?;
     Ok(Json(job_view::view(&rest, &caller, &job).await?))
 }
 

@@ -43,14 +43,17 @@ mod sign_in;
 mod skill_runs;
 mod skills;
 mod stats;
+mod stats_series;
 mod tasks;
 mod terms;
 mod tokens;
 mod tools;
+mod trust;
 mod user_keys;
 
 use crate::access_log::AccessLog;
 use crate::mcp::Door;
+use crate::owner_browsers::OwnerBrowsers;
 use axum::Router;
 use axum::middleware;
 use calls::RunningCalls;
@@ -71,6 +74,7 @@ pub(crate) use problem::{ProblemDocument, bad_method, not_found};
 pub use servers::ServerView;
 pub(crate) use session_renewal::session_credential;
 pub use tools::ToolView;
+pub use trust::{FieldChange, ProjectTrust, TrustRequest, WaitingEntry, local_only as trust_local_only};
 
 /// A running reload.
 type Reloading = Pin<Box<dyn Future<Output = Result<serde_json::Value, Problem>> + Send>>;
@@ -123,12 +127,16 @@ pub struct RestState {
     pub(crate) console_sessions: ConsoleSessions,
     /// Sign-ins of console users at the identity provider.
     pub(crate) console_logins: Arc<ConsoleLogins>,
+    /// Browsers that the owner of a gateway in `local` mode opened.
+    pub(crate) owner_browsers: Arc<OwnerBrowsers>,
     /// Calls over REST that have not ended.
     running_calls: Arc<RunningCalls>,
     /// Turns of the console's chat that users wait for.
     chat_turns: Arc<ChatTurns>,
     /// The log of requests, if it is configured.
     access_log: Option<Arc<AccessLog>>,
+    /// The project files that wait for trust, if they can be trusted over REST.
+    project_trust: Option<Arc<dyn ProjectTrust>>,
 }
 
 /// The configuration files in use, and the result of the latest reload.
@@ -199,6 +207,7 @@ impl RestState {
         let (clock, store) = (door.engine.clock(), door.engine.store());
         let console_sessions = ConsoleSessions::new(clock.clone(), store.clone());
         let console_logins = Arc::new(ConsoleLogins::new(clock.clone(), store.clone()));
+        let owner_browsers = Arc::new(OwnerBrowsers::new(clock.clone()));
         Self {
             door,
             reload,
@@ -206,9 +215,11 @@ impl RestState {
             run_id,
             console_sessions,
             console_logins,
+            owner_browsers,
             running_calls,
             chat_turns,
             access_log: None,
+            project_trust: None,
         }
     }
 
@@ -222,6 +233,12 @@ impl RestState {
     #[must_use]
     pub fn counting(self, access_log: Option<Arc<AccessLog>>) -> Self {
         Self { access_log, ..self }
+    }
+
+    /// Sets the project files that the owner can trust.
+    #[must_use]
+    pub fn trusting(self, project_trust: Arc<dyn ProjectTrust>) -> Self {
+        Self { project_trust: Some(project_trust), ..self }
     }
 }
 
@@ -256,6 +273,7 @@ const KNOWN: &[Endpoint] = endpoints![
     calls::call,
     calls::batch,
     calls::answer,
+    calls::draft,
     calls::list,
     calls::running,
     calls::show,
@@ -275,6 +293,7 @@ const KNOWN: &[Endpoint] = endpoints![
     skill_runs::list,
     skill_runs::show,
     stats::stats,
+    stats::series,
     approvals::list,
     approvals::show,
     approvals::approve,
@@ -344,6 +363,8 @@ const ADMINISTRATORS: &[Endpoint] = endpoints![
     configuration::settings,
     manifests::list,
     metrics::metrics,
+    trust::waiting,
+    trust::trust,
 ];
 
 /// All endpoints with their access level.

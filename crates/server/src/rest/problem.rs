@@ -66,6 +66,8 @@ impl From<Problem> for ProblemDocument {
             ("call.refused" | "call.compliance" | "persona.unknown" | "auth.admin-only", _) => {
                 StatusCode::FORBIDDEN
             }
+            ("trust.local-only" | "trust.owner-only", _) => StatusCode::FORBIDDEN,
+            ("trust.changed", _) => StatusCode::CONFLICT,
             ("call.rejected" | "call.approval-timeout" | "approval.not-yours" | "call.rights-gone", _) => {
                 StatusCode::FORBIDDEN
             }
@@ -103,7 +105,9 @@ impl From<Problem> for ProblemDocument {
             ("request.bad-method", _) => StatusCode::METHOD_NOT_ALLOWED,
             ("files.quota" | "tool.changed-again", _) => StatusCode::CONFLICT,
             ("events.too-many-streams", _) => StatusCode::TOO_MANY_REQUESTS,
-            ("llm.too-many-turns" | "sampling.over-budget", _) => StatusCode::TOO_MANY_REQUESTS,
+            ("llm.too-many-turns" | "sampling.over-budget" | "sampling.too-often", _) => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
             (
                 "llm.bad-answer" | "llm.cut-off" | "llm.rate-limited" | "llm.refused" | "llm.timeout"
                 | "llm.unreachable",

@@ -62,7 +62,7 @@ fn reports_error(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    // First use B18: the usage line was shown in place of the error before it.
+    // Many programs print their usage after the error.
     #[test]
     fn the_error_is_shown_rather_than_the_usage_after_it() {
         let cases = [

@@ -40,7 +40,7 @@ fn view(run: RunRecord) -> SkillRunView {
         status: run.state.as_str(),
         created_at: run.created_ms,
         ended_at: run.ended_ms,
-        steps: run.parts.iter().flat_map(job_runs::steps).collect(),
+        steps: run.parts.iter().flat_map(|part| job_runs::steps(&run, part)).collect(),
         skill: run.name,
         owner: run.owner.user,
         arguments: run.arguments,

@@ -45,6 +45,10 @@ pub struct SkillView {
     category: Option<String>,
     /// Tags of what it offers.
     capability_tags: Vec<String>,
+    /// How several models work on it together, as its manifest says; for programs that do so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    collaboration: Option<Value>,
     /// The steps of its plan in the order in which they run; null if it has instructions only.
     #[schema(value_type = Option<Object>)]
     plan: Option<Value>,
@@ -169,6 +173,7 @@ fn view(rest: &RestState, skill: &Skill, caller: &Caller) -> SkillView {
         safety_notes: skill.safety_notes.clone(),
         category: skill.category.clone(),
         capability_tags: skill.capability_tags.clone(),
+        collaboration: skill.collaboration.clone(),
         plan: skill.plan.as_ref().map(|plan| plan.in_order()),
         tool: skill.plan.as_ref().map(|_| skill_tool_name(&skill.name)),
         timeout: skill.timeout.map(|timeout| timeout.as_secs_f64()),

@@ -1,5 +1,7 @@
 //! Context statistics over REST: how many tokens a caller's tools use, in full and as sent.
 
+pub use super::stats_series::{__path_series, series};
+
 use super::RestState;
 use super::auth::RestCaller;
 use super::extract::QueryParams;

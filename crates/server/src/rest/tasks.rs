@@ -63,6 +63,8 @@ pub struct TaskView {
     owner: Option<String>,
     /// The run of a job that waits for it.
     run: Option<String>,
+    /// Why it was escalated: `overdue`.
+    escalations: Vec<String>,
     /// `manifest` or `request`.
     source: &'static str,
     /// The file of a manifest task; for administrators.
@@ -97,6 +99,7 @@ fn view(caller: &Caller, task: KnownTask) -> TaskView {
         status,
         owner: owner.filter(|owner| is_admin || **owner == *caller.user),
         run: record.and_then(|record| record.run).map(|run| run.to_string()),
+        escalations: record.map(|record| record.escalations.clone()).unwrap_or_default(),
         source: if manifest.is_some() { "manifest" } else { "request" },
         origin: origin.filter(|_| is_admin),
         created_at: record.map(|record| record.created_ms),
@@ -427,6 +430,8 @@ pub async fn delete(
 pub struct TaskTransitionBody {
     /// `ready`, `in_progress`, `review`, `done` or `cancelled`.
     target_status: String,
+    /// The `updated_at` of the version that the change is based on; without it, the change is always made.
+    expected_updated_at: Option<i64>,
 }
 
 /// Changes the state of a task.
@@ -439,16 +444,19 @@ pub struct TaskTransitionBody {
         (status = 200, description = "The task.", body = TaskView),
         (status = 403, description = "`job.not-owner`."),
         (status = 404, description = "`task.unknown`."),
-        (status = 409, description = "`task.bad-transition` or `task.dependency-open`."),
+        (
+            status = 409,
+            description = "`task.bad-transition`, `task.dependency-open`, or `job.changed`: it was changed after `expected_updated_at`."
+        ),
     )
 )]
 pub async fn transition(
     State(rest): State<RestState>,
     ItemRequest { caller, id, body }: ItemRequest,
 ) -> Result<Json<TaskView>, ProblemDocument> {
-    let TaskTransitionBody { target_status } = extract::object(&body, TRANSITION)?;
+    let TaskTransitionBody { target_status, expected_updated_at } = extract::object(&body, TRANSITION)?;
     let target = read_state(&target_status).map_err(|message| extract::bad_body(message, TRANSITION))?;
     let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
-    let work = async move { jobs.transition_task(&by, &id, target).await };
+    let work = async move { jobs.transition_task(&by, &id, target, expected_updated_at).await };
     Ok(Json(view(&caller, run_to_completion(work).await?)))
 }

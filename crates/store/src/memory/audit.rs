@@ -1,8 +1,8 @@
 //! The audit in memory.
 
-use crate::audit::AuditFilter;
+use crate::audit::{AuditFilter, CallCount, CallCountQuery, CallCounts};
 use crate::limits::{AuditRetention, MAX_AUDIT_PAGE};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow, ChainHead, Verifier};
 
 /// The limit in memory, whatever the retention says: memory is scarcer than disk.
@@ -35,6 +35,25 @@ impl AuditTable {
     pub(super) fn list(&self, filter: &AuditFilter) -> Vec<AuditRow> {
         let limit = filter.limit.unwrap_or(MAX_AUDIT_PAGE).min(MAX_AUDIT_PAGE);
         self.rows.iter().rev().filter(|row| filter.matches(row)).take(limit as usize).cloned().collect()
+    }
+
+    pub(super) fn call_counts(&self, query: &CallCountQuery) -> CallCounts {
+        let mut counts: BTreeMap<(u32, &str), u64> = BTreeMap::new();
+        for AuditRow { entry, .. } in &self.rows {
+            let is_wanted = query.user.as_deref().is_none_or(|user| *user == *entry.user);
+            if let Some(step) = query.step_of(entry.at_ms)
+                && is_wanted
+                && &*entry.kind == "call"
+            {
+                *counts.entry((step, &*entry.outcome)).or_default() += 1;
+            }
+        }
+        let counts = counts.into_iter().map(|((step, outcome), calls)| CallCount {
+            step,
+            outcome: outcome.to_owned(),
+            calls,
+        });
+        CallCounts { counts: counts.collect(), complete_from_ms: query.from_ms }
     }
 
     pub(super) fn verify(&self) -> AuditReport {

@@ -1,7 +1,7 @@
 //! Held calls and plans in memory.
 
 use crate::StoreError;
-use crate::held::{Contest, HeldFilter, HeldPage, HeldStep, OpenCount, narrowest};
+use crate::held::{HeldFilter, HeldPage, HeldStep, HeldUpdate, OpenCount, narrowest};
 use crate::limits::{
     MAX_HELD, MAX_HELD_PAGE, MAX_HELD_RESULTS, MAX_OPEN_PLANS, MAX_PLAN_STEPS, MAX_PLANS_PAGE, MAX_SWEEP,
 };
@@ -75,15 +75,15 @@ impl HeldTable {
         page.calls
     }
 
-    pub(super) fn step(&mut self, id: Uuid, step: HeldStep) -> Contest {
+    pub(super) fn step(&mut self, id: Uuid, step: HeldStep) -> HeldUpdate {
         let Some(kept) = self.place.get(&id).and_then(|place| self.calls.get_mut(place)) else {
-            return Contest::Missing;
+            return HeldUpdate::Missing;
         };
-        let contest = step.apply(kept.clone());
-        if let Contest::Won(call) = &contest {
+        let update = step.apply(kept.clone());
+        if let HeldUpdate::Won(call) = &update {
             *kept = call.clone();
         }
-        contest
+        update
     }
 
     /// Replaces open calls for which `change` returns a new state; returns those calls and their audit entries.

@@ -3,8 +3,8 @@
 use super::MemoryStore;
 use crate::StoreError;
 use crate::jobs::{
-    CALL_TASK_MS, ENDED_WORK_MS, JobStore, MAX_ENDED_WORK, RowBodies, WorkChange, WorkContest, WorkFilter,
-    WorkKind, WorkRow, check_changes, check_room,
+    CALL_TASK_MS, ENDED_WORK_MS, JobStore, MAX_ENDED_WORK, RowBodies, WorkChange, WorkFilter, WorkKind,
+    WorkRow, WorkUpdate, check_changes, check_room,
 };
 use async_trait::async_trait;
 use toolbooth_core::audit::AuditEntry;
@@ -18,12 +18,12 @@ impl WorkTable {
         self.0.iter().position(|row| row.kind == kind && row.id == id)
     }
 
-    fn change(&mut self, changes: Vec<WorkChange>) -> Result<WorkContest, StoreError> {
+    fn change(&mut self, changes: Vec<WorkChange>) -> Result<WorkUpdate, StoreError> {
         for change in &changes {
             let (kind, id) = change.key();
             let present = self.place(kind, id).map(|place| &self.0[place]);
             if !change.fits(present) {
-                return Ok(WorkContest::Lost(present.cloned().map(Box::new)));
+                return Ok(WorkUpdate::Lost(present.cloned().map(Box::new)));
             }
             if let WorkChange::Add(row) = change {
                 check_room(
@@ -49,7 +49,7 @@ impl WorkTable {
                 (_, None) => {}
             }
         }
-        Ok(WorkContest::Won)
+        Ok(WorkUpdate::Won)
     }
 
     fn list(&self, filter: &WorkFilter) -> Vec<WorkRow> {
@@ -101,14 +101,14 @@ impl JobStore for MemoryStore {
         &self,
         changes: Vec<WorkChange>,
         audit: Option<AuditEntry>,
-    ) -> Result<WorkContest, StoreError> {
+    ) -> Result<WorkUpdate, StoreError> {
         check_changes(&changes)?;
         self.with(|state| {
-            let contest = state.work.change(changes)?;
-            if let (WorkContest::Won, Some(entry)) = (&contest, audit) {
+            let update = state.work.change(changes)?;
+            if let (WorkUpdate::Won, Some(entry)) = (&update, audit) {
                 state.audit.add(entry);
             }
-            Ok(contest)
+            Ok(update)
         })
     }
 

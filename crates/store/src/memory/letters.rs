@@ -3,7 +3,7 @@
 use super::MemoryStore;
 use crate::StoreError;
 use crate::letters::{
-    ENDED_LETTER_MS, LetterContest, LetterFilter, LetterStore, MAX_LETTERS, OPEN_LETTER_MS, apply,
+    ENDED_LETTER_MS, LetterFilter, LetterStore, LetterUpdate, MAX_LETTERS, OPEN_LETTER_MS, apply,
     check_letter, check_room,
 };
 use async_trait::async_trait;
@@ -53,15 +53,15 @@ impl LetterTable {
         due.into_iter().take(limit as usize).map(|(_, letter)| letter.clone()).collect()
     }
 
-    fn step(&mut self, id: Uuid, step: &LetterStep, at_ms: i64) -> LetterContest {
+    fn step(&mut self, id: Uuid, step: &LetterStep, at_ms: i64) -> LetterUpdate {
         let Some(kept) = self.0.iter_mut().find(|letter| letter.id == id) else {
-            return LetterContest::Missing;
+            return LetterUpdate::Missing;
         };
-        let contest = apply(kept.clone(), step, at_ms);
-        if let LetterContest::Won(moved) = &contest {
+        let update = apply(kept.clone(), step, at_ms);
+        if let LetterUpdate::Won(moved) = &update {
             kept.clone_from(moved);
         }
-        contest
+        update
     }
 
     pub(super) fn purge(&mut self, now_ms: i64) {
@@ -109,13 +109,13 @@ impl LetterStore for MemoryStore {
         step: LetterStep,
         at_ms: i64,
         audit: Option<AuditEntry>,
-    ) -> Result<LetterContest, StoreError> {
+    ) -> Result<LetterUpdate, StoreError> {
         self.with(|state| {
-            let contest = state.letters.step(id, &step, at_ms);
-            if let (LetterContest::Won(_), Some(entry)) = (&contest, audit) {
+            let update = state.letters.step(id, &step, at_ms);
+            if let (LetterUpdate::Won(_), Some(entry)) = (&update, audit) {
                 state.audit.add(entry);
             }
-            Ok(contest)
+            Ok(update)
         })
     }
 

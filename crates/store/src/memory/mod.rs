@@ -3,6 +3,7 @@
 mod audit;
 mod consents;
 mod console_sessions;
+mod exposed_names;
 mod files;
 mod health;
 mod held;
@@ -12,9 +13,9 @@ mod shared_records;
 mod sign_ins;
 mod tokens;
 
-use crate::audit::AuditFilter;
+use crate::audit::{AuditFilter, CallCountQuery, CallCounts};
 use crate::files::{FileFilter, FileQuota};
-use crate::held::{Contest, HeldFilter, HeldStep};
+use crate::held::{HeldFilter, HeldStep, HeldUpdate};
 use crate::limits::{self, MAX_OPEN_INTENTS, MAX_RECENT_CALLS, Retention};
 use crate::records::{CallOutcome, CallRow, DiscoveryRecord, Intent, NonceUse, OutcomeWrite, outcome_write};
 use crate::{Store, StoreError};
@@ -22,6 +23,7 @@ use async_trait::async_trait;
 use audit::AuditTable;
 use consents::ConsentTable;
 use console_sessions::ConsoleSessionTable;
+use exposed_names::ExposedNameTable;
 use files::FileTable;
 use health::HealthTable;
 use held::HeldTable;
@@ -57,6 +59,7 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct MemoryState {
     discoveries: BTreeMap<ServerName, DiscoveryRecord>,
+    exposed_names: ExposedNameTable,
     calls: BTreeMap<u64, CallRow>,
     place: HashMap<Uuid, u64>,
     next_place: u64,
@@ -100,12 +103,12 @@ impl MemoryState {
         self.calls.get_mut(self.place.get(&call_id)?)
     }
 
-    fn step(&mut self, id: Uuid, step: HeldStep, audit: Option<AuditEntry>) -> Contest {
-        let contest = self.held.step(id, step);
-        if let (Contest::Won(_), Some(entry)) = (&contest, audit) {
+    fn step(&mut self, id: Uuid, step: HeldStep, audit: Option<AuditEntry>) -> HeldUpdate {
+        let update = self.held.step(id, step);
+        if let (HeldUpdate::Won(_), Some(entry)) = (&update, audit) {
             self.audit.add(entry);
         }
-        contest
+        update
     }
 
     fn sweep(&mut self, at_ms: i64, change: impl Fn(&HeldCall) -> Option<HeldCall>) -> Vec<HeldCall> {
@@ -308,12 +311,12 @@ impl Store for MemoryStore {
         id: Uuid,
         decision: Decision,
         audit: AuditEntry,
-    ) -> Result<Contest, StoreError> {
+    ) -> Result<HeldUpdate, StoreError> {
         limits::check_decision(&decision)?;
         self.with(|state| Ok(state.step(id, HeldStep::Decide(decision), Some(audit))))
     }
 
-    async fn claim_held(&self, id: Uuid, at_ms: i64) -> Result<Contest, StoreError> {
+    async fn claim_held(&self, id: Uuid, at_ms: i64) -> Result<HeldUpdate, StoreError> {
         self.with(|state| Ok(state.step(id, HeldStep::Claim { at_ms }, None)))
     }
 
@@ -322,7 +325,7 @@ impl Store for MemoryStore {
         id: Uuid,
         outcome: HeldOutcome,
         audit: AuditEntry,
-    ) -> Result<Contest, StoreError> {
+    ) -> Result<HeldUpdate, StoreError> {
         limits::check_held_outcome(&outcome)?;
         self.with(|state| Ok(state.step(id, HeldStep::Finish(outcome), Some(audit))))
     }
@@ -421,6 +424,10 @@ impl Store for MemoryStore {
 
     async fn audit_rows(&self, filter: AuditFilter) -> Result<Vec<AuditRow>, StoreError> {
         self.with(|state| Ok(state.audit.list(&filter)))
+    }
+
+    async fn call_counts(&self, query: CallCountQuery) -> Result<CallCounts, StoreError> {
+        self.with(|state| Ok(state.audit.call_counts(&query)))
     }
 
     async fn verify_audit(&self) -> Result<AuditReport, StoreError> {

@@ -20,13 +20,15 @@ const CHANNEL: &str = "toolbooth";
 /// All migrations; a new one is a line here and a new file. A released file is never edited. During an upgrade, gateways
 /// of the earlier version run on the newer schema, so a migration only adds to it (a test checks this). If one has to
 /// change what is there, its name begins with [`BREAKING`].
-const MIGRATIONS: [(i64, &str, &str); 6] = [
+const MIGRATIONS: [(i64, &str, &str); 8] = [
     (1, "first", include_str!("../../migrations/postgres/0001_first.sql")),
     (2, "work", include_str!("../../migrations/postgres/0002_work.sql")),
     (3, "console_sessions", include_str!("../../migrations/postgres/0003_console_sessions.sql")),
     (4, "shared", include_str!("../../migrations/postgres/0004_shared.sql")),
     (5, "call_tasks", include_str!("../../migrations/postgres/0005_call_tasks.sql")),
     (6, "held_origin", include_str!("../../migrations/postgres/0006_held_origin.sql")),
+    (7, "exposed_names", include_str!("../../migrations/postgres/0007_exposed_names.sql")),
+    (8, "audit_times", include_str!("../../migrations/postgres/0008_audit_times.sql")),
 ];
 /// Begins the name of a migration after which gateways of earlier versions do not start.
 const BREAKING: &str = "breaking";

@@ -21,6 +21,11 @@ pub(super) const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ON
 /// The condition on the user if the id of the call is given.
 pub(super) const USER_OF_CALL: &str = " AND user_name = ";
 
+/// The condition on text in the name of a tool; the text and `) > 0` follow. With this collation, `lower` changes ASCII
+/// letters only, as in SQLite.
+pub(super) const NAME_CONTAINS: &str =
+    " AND strpos(lower((coalesce(server, '') || '_' || coalesce(tool, '')) COLLATE \"C\"), ";
+
 /// Appended to the statement that selects rows to claim: rows that another gateway is claiming are left out.
 pub(super) const SKIP_LOCKED: &str = " FOR UPDATE SKIP LOCKED";
 

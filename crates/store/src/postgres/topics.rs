@@ -1,8 +1,8 @@
 //! The topics of changes, and their publication to the other gateways in the transaction of the changes.
 
 use super::rows::change::{ChangeEffect, StoreChange};
-use crate::held::Contest;
-use crate::letters::LetterContest;
+use crate::held::HeldUpdate;
+use crate::letters::LetterUpdate;
 use crate::notices::{StoreNotice, StoreTopic};
 use crate::shared_records::SharedKind;
 use sqlx::PgConnection;
@@ -31,11 +31,13 @@ pub(super) fn topic_of(change: &StoreChange, effect: &ChangeEffect) -> Option<St
         | StoreChange::SaveRelease(_)
         | StoreChange::ForgetPins(_) => Some(StoreTopic::Decisions),
         StoreChange::Hold(_) | StoreChange::QueueStep { .. } => Some(StoreTopic::Held),
-        StoreChange::Step { .. } => matches!(effect.contest, Contest::Won(_)).then_some(StoreTopic::Held),
+        StoreChange::Step { .. } => {
+            matches!(effect.held_update, HeldUpdate::Won(_)).then_some(StoreTopic::Held)
+        }
         StoreChange::Sweep { .. } => (!effect.held.is_empty()).then_some(StoreTopic::Held),
         StoreChange::AddLetter(_) => Some(StoreTopic::Letters),
         StoreChange::MoveLetter { .. } => {
-            matches!(effect.letter, LetterContest::Won(_)).then_some(StoreTopic::Letters)
+            matches!(effect.letter, LetterUpdate::Won(_)).then_some(StoreTopic::Letters)
         }
         StoreChange::InterruptLetters { .. } => (!effect.letters.is_empty()).then_some(StoreTopic::Letters),
         StoreChange::Work { .. } => Some(StoreTopic::Jobs),
@@ -78,7 +80,7 @@ impl ChangedTopics {
             StoreChange::SendMail { to, .. } => ids.extend(to.parse::<Uuid>()),
             _ => {}
         }
-        if let Contest::Won(call) = &effect.contest {
+        if let HeldUpdate::Won(call) = &effect.held_update {
             ids.push(call.id);
         }
         let all = self.0.entry(topic).or_insert_with(|| Some(Vec::new()));

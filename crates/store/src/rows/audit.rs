@@ -2,7 +2,7 @@
 
 use super::change::{ChangeEffect, ChangeResult};
 use super::dialect::{self, Db, DbArguments, DbConnection, DbRow};
-use crate::audit::AuditFilter;
+use crate::audit::{AuditFilter, CLOCK_DISORDER_MS, CallCount, CountedRows};
 use crate::limits::{AuditRetention, MAX_AUDIT_PAGE};
 use crate::sql::audit as sql;
 use sqlx::error::BoxDynError;
@@ -173,6 +173,7 @@ pub(crate) fn row(row: &DbRow) -> Result<AuditRow, BoxDynError> {
 /// The query for a page of rows.
 pub(crate) fn list(filter: AuditFilter) -> QueryBuilder<Db> {
     let mut query = QueryBuilder::new(sql::AUDIT_ROWS);
+    let (session, text) = (filter.session_prefix(), filter.lower_text());
     let of_user = if filter.call_id.is_some() { dialect::USER_OF_CALL } else { " AND user_name = " };
     let texts = [
         (of_user, filter.user),
@@ -180,11 +181,31 @@ pub(crate) fn list(filter: AuditFilter) -> QueryBuilder<Db> {
         (" AND tool = ", filter.tool),
         (" AND kind = ", filter.kind),
         (" AND outcome = ", filter.outcome),
+        (" AND client = ", filter.client),
     ];
     for (condition, text) in texts {
         if let Some(text) = text {
             query.push(condition).push_bind(text);
         }
+    }
+    if let Some(session) = session {
+        query.push(" AND substr(detail, 1, ").push_bind(text_length(&session));
+        query.push(") = ").push_bind(session);
+    }
+    if let Some(text) = text {
+        query.push(dialect::NAME_CONTAINS).push_bind(text).push(") > 0");
+    }
+    // The plus sign keeps the index on the time out of the outer query, whose order is that of the numbers.
+    if let Some(since_ms) = filter.since_ms {
+        query.push(sql::AUDIT_SINCE).push_bind(since_ms.saturating_sub(CLOCK_DISORDER_MS));
+        query.push(sql::AUDIT_SINCE_END).push(" AND +at_ms >= ").push_bind(since_ms);
+    }
+    if let Some(until_ms) = filter.until_ms {
+        let after_ms = until_ms.saturating_add(CLOCK_DISORDER_MS);
+        query.push(sql::AUDIT_UNTIL).push_bind(after_ms);
+        // Not a row of a time when the system clock was far ahead: later rows have earlier times.
+        query.push(" AND at_ms < ").push_bind(after_ms.saturating_add(24 * CLOCK_DISORDER_MS));
+        query.push(sql::AUDIT_UNTIL_END).push(" AND +at_ms < ").push_bind(until_ms);
     }
     if let Some(id) = filter.call_id {
         query.push(" AND call_id = ").push_bind(id.as_bytes().to_vec());
@@ -197,6 +218,25 @@ pub(crate) fn list(filter: AuditFilter) -> QueryBuilder<Db> {
     let limit = filter.limit.unwrap_or(MAX_AUDIT_PAGE).min(MAX_AUDIT_PAGE);
     query.push(" ORDER BY seq DESC LIMIT ").push_bind(i64::from(limit));
     query
+}
+
+/// The number of characters, which `substr` counts.
+fn text_length(text: &str) -> i32 {
+    i32::try_from(text.chars().count()).unwrap_or(i32::MAX)
+}
+
+/// Reads a group of counted calls.
+pub(crate) fn counted(row: &DbRow) -> Result<CountedRows, BoxDynError> {
+    let number = |column: usize| row.try_get::<i64, _>(column);
+    Ok(CountedRows {
+        count: CallCount {
+            step: number(0)?.try_into()?,
+            outcome: row.try_get(1)?,
+            calls: number(2)?.try_into()?,
+        },
+        read: number(3)?.try_into()?,
+        oldest_ms: number(4)?,
+    })
 }
 
 /// Verifies every row, a page at a time, on one snapshot of the database.

@@ -2,11 +2,12 @@
 
 use crate::StoreError;
 use crate::console_sessions::ConsoleSessionRecord;
+use crate::exposed_names::ExposedName;
 use crate::files::FileQuota;
 use crate::health::HealthRow;
-use crate::held::{Contest, HeldStep};
-use crate::jobs::{WorkChange, WorkContest};
-use crate::letters::LetterContest;
+use crate::held::{HeldStep, HeldUpdate};
+use crate::jobs::{WorkChange, WorkUpdate};
+use crate::letters::LetterUpdate;
 use crate::limits::AuditRetention;
 use crate::records::{CallOutcome, DiscoveryRecord, Intent};
 use crate::shared_records::{SharedKind, SharedRecord};
@@ -30,6 +31,11 @@ pub(crate) const PURGE_CHUNK: u64 = 1_000;
 pub(crate) enum StoreChange {
     SaveDiscovery(DiscoveryRecord),
     ForgetDiscovery(ServerName),
+    ClaimNames {
+        claims: Vec<ExposedName>,
+        at_ms: i64,
+    },
+    ReleaseNames(ServerName),
     Intent(Intent),
     Outcome {
         outcome: CallOutcome,
@@ -184,15 +190,15 @@ pub(crate) struct ChangeEffect {
     /// The token after the change.
     pub(crate) token: Option<TokenRecord>,
     /// The result of a step of a held call.
-    pub(crate) contest: Contest,
+    pub(crate) held_update: HeldUpdate,
     /// The held calls that a sweep changed.
     pub(crate) held: Vec<HeldCall>,
     /// The result of a step of a letter.
-    pub(crate) letter: LetterContest,
+    pub(crate) letter: LetterUpdate,
     /// The letters that a sweep changed.
     pub(crate) letters: Vec<DeadLetter>,
     /// The result of changes of jobs, runs and tasks.
-    pub(crate) work: WorkContest,
+    pub(crate) work: WorkUpdate,
     /// The plan after the change.
     pub(crate) plan: Option<Plan>,
     /// The number of a step.
@@ -201,6 +207,8 @@ pub(crate) struct ChangeEffect {
     pub(crate) consent: Option<Consent>,
     /// The file after the change, or before it was removed.
     pub(crate) file: Option<FileRow>,
+    /// The claimed names that another server has.
+    pub(crate) names: Vec<ExposedName>,
 }
 
 /// The result of one change: a refusal by the store's rules does not abort the group.

@@ -4,8 +4,8 @@ use super::audit::AuditAppender;
 use super::change::{ChangeEffect, ChangeResult, PURGE_CHUNK, StoreChange, SweepScope};
 use super::dialect::{Db, DbConnection, interrupted};
 use super::{
-    consents, console_sessions, discoveries, files, health, held, jobs, letters, marks, plans, read,
-    shared_records, sign_ins, tokens, transfer,
+    consents, console_sessions, discoveries, exposed_names, files, health, held, jobs, letters, marks, plans,
+    read, shared_records, sign_ins, tokens, transfer,
 };
 use crate::limits::MAX_OPEN_INTENTS;
 use crate::records::{CallOutcome, Intent, OutcomeWrite, outcome_write};
@@ -31,6 +31,12 @@ pub(crate) async fn write(
         }
         StoreChange::SaveDiscovery(record) => return discoveries::save(connection, record).await,
         StoreChange::ForgetDiscovery(server) => return discoveries::forget(connection, server).await,
+        StoreChange::ClaimNames { claims, at_ms } => {
+            return exposed_names::claim(connection, claims, at_ms).await;
+        }
+        StoreChange::ReleaseNames(server) => {
+            sqlx::query(sql::exposed_names::RELEASE_NAMES).bind(String::from(server))
+        }
         StoreChange::Intent(intent) => return write_intent(connection, intent).await,
         StoreChange::Outcome { outcome, audit } => {
             // The call has ended, even if the journal refuses its outcome.

@@ -4,7 +4,7 @@ use super::change::{ChangeEffect, ChangeResult, Sweep};
 use super::dialect::{Db, DbConnection, DbRow, SKIP_LOCKED, interrupted};
 use super::read::{parse_optional, unreadable};
 use crate::StoreError;
-use crate::held::{Contest, HeldFilter, HeldStep, OpenCount};
+use crate::held::{HeldFilter, HeldStep, HeldUpdate, OpenCount};
 use crate::limits::{MAX_HELD_PAGE, MAX_SWEEP};
 use crate::sql::held as sql;
 use sqlx::error::BoxDynError;
@@ -177,12 +177,12 @@ pub(crate) async fn step(
         Ok(call) => call,
         Err(error) => return Ok(Err(unreadable(&error))),
     };
-    let contest = step.apply(call);
-    if let Contest::Won(call) = &contest {
+    let held_update = step.apply(call);
+    if let HeldUpdate::Won(call) = &held_update {
         save(connection, call).await?;
         notes.extend(audit);
     }
-    Ok(Ok(ChangeEffect { contest, ..ChangeEffect::default() }))
+    Ok(Ok(ChangeEffect { held_update, ..ChangeEffect::default() }))
 }
 
 pub(crate) async fn sweep(

@@ -5,7 +5,7 @@ use super::dialect::{Db, DbConnection, DbRow, StoreBackend};
 use super::read::unreadable;
 use crate::StoreError;
 use crate::jobs::{
-    JobStore, RowBodies, WorkChange, WorkContest, WorkFilter, WorkKind, WorkRow, check_changes, check_room,
+    JobStore, RowBodies, WorkChange, WorkFilter, WorkKind, WorkRow, WorkUpdate, check_changes, check_room,
 };
 use crate::sql::jobs as sql;
 use async_trait::async_trait;
@@ -77,7 +77,7 @@ pub(super) async fn change(
             Err(error) => return Ok(Err(unreadable(&error))),
         };
         if !change.fits(present.as_ref()) {
-            let work = WorkContest::Lost(present.map(Box::new));
+            let work = WorkUpdate::Lost(present.map(Box::new));
             return Ok(Ok(ChangeEffect { work, ..ChangeEffect::default() }));
         }
         if let WorkChange::Add(row) = change {
@@ -130,7 +130,7 @@ impl JobStore for StoreBackend {
         &self,
         changes: Vec<WorkChange>,
         audit: Option<AuditEntry>,
-    ) -> Result<WorkContest, StoreError> {
+    ) -> Result<WorkUpdate, StoreError> {
         check_changes(&changes)?;
         let audit = audit.map(|entry| Box::new(entry.truncated()));
         Ok(self.change(StoreChange::Work { changes, audit }).await?.work)

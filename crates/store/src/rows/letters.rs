@@ -4,7 +4,7 @@ use super::change::{ChangeEffect, ChangeResult, StoreChange, SweepScope};
 use super::dialect::{Db, DbConnection, DbRow, SKIP_LOCKED, StoreBackend, interrupted};
 use super::read::{readable, unreadable};
 use crate::StoreError;
-use crate::letters::{LetterContest, LetterFilter, LetterStore, SWEEP, apply, check_letter, check_room};
+use crate::letters::{LetterFilter, LetterStore, LetterUpdate, SWEEP, apply, check_letter, check_room};
 use crate::sql::letters as sql;
 use async_trait::async_trait;
 use sqlx::error::BoxDynError;
@@ -135,7 +135,7 @@ pub(crate) async fn step(
         Err(error) => return Ok(Err(unreadable(&error))),
     };
     let letter = apply(letter, &step, at_ms);
-    if let LetterContest::Won(moved) = &letter {
+    if let LetterUpdate::Won(moved) = &letter {
         save(connection, moved).await?;
         notes.extend(audit);
     }
@@ -211,7 +211,7 @@ impl LetterStore for StoreBackend {
         step: LetterStep,
         at_ms: i64,
         audit: Option<AuditEntry>,
-    ) -> Result<LetterContest, StoreError> {
+    ) -> Result<LetterUpdate, StoreError> {
         let audit = audit.map(|entry| Box::new(entry.truncated()));
         let change = StoreChange::MoveLetter { id, step: step.into(), at_ms, audit };
         Ok(self.change(change).await?.letter)

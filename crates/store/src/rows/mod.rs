@@ -9,6 +9,7 @@ pub(super) mod changes;
 mod consents;
 mod console_sessions;
 mod discoveries;
+mod exposed_names;
 mod files;
 mod health;
 mod held;

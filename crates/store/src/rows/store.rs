@@ -3,10 +3,10 @@
 use super::change::{PURGE_CHUNK, StoreChange, Sweep, SweepScope};
 use super::dialect::{DbRow, SHARED, StoreBackend};
 use super::{audit, consents, discoveries, files, held, marks, plans, read, tokens};
-use crate::audit::AuditFilter;
+use crate::audit::{AuditFilter, CallCountQuery, CallCounts, MAX_COUNTED_ROWS};
 use crate::files::{FileFilter, FileQuota};
 use crate::health::HEALTH_MS;
-use crate::held::{Contest, HeldFilter, HeldPage, HeldStep, narrowest};
+use crate::held::{HeldFilter, HeldPage, HeldStep, HeldUpdate, narrowest};
 use crate::jobs::{CALL_TASK_MS, ENDED_WORK_MS, MAX_ENDED_WORK};
 use crate::letters::{ENDED_LETTER_MS, MAX_LETTERS, OPEN_LETTER_MS};
 use crate::limits::{
@@ -157,12 +157,12 @@ impl Store for StoreBackend {
         id: Uuid,
         decision: Decision,
         audit: AuditEntry,
-    ) -> Result<Contest, StoreError> {
+    ) -> Result<HeldUpdate, StoreError> {
         limits::check_decision(&decision)?;
         self.step(id, HeldStep::Decide(decision), Some(audit)).await
     }
 
-    async fn claim_held(&self, id: Uuid, at_ms: i64) -> Result<Contest, StoreError> {
+    async fn claim_held(&self, id: Uuid, at_ms: i64) -> Result<HeldUpdate, StoreError> {
         self.step(id, HeldStep::Claim { at_ms }, None).await
     }
 
@@ -171,7 +171,7 @@ impl Store for StoreBackend {
         id: Uuid,
         outcome: HeldOutcome,
         audit: AuditEntry,
-    ) -> Result<Contest, StoreError> {
+    ) -> Result<HeldUpdate, StoreError> {
         limits::check_held_outcome(&outcome)?;
         self.step(id, HeldStep::Finish(outcome), Some(audit)).await
     }
@@ -285,7 +285,30 @@ impl Store for StoreBackend {
     }
 
     async fn audit_rows(&self, filter: AuditFilter) -> Result<Vec<AuditRow>, StoreError> {
+        if filter.has_nul() {
+            return Ok(Vec::new());
+        }
         self.all(audit::list(filter).build(), audit::row).await
+    }
+
+    async fn call_counts(&self, query: CallCountQuery) -> Result<CallCounts, StoreError> {
+        // No row has such a user, and PostgreSQL does not accept the text.
+        if query.user.as_deref().is_some_and(|user| user.contains('\0')) {
+            return Ok(CallCounts::of(&query, Vec::new()));
+        }
+        let statement = match query.user {
+            Some(_) => sql::audit::CALL_COUNTS_OF_USER,
+            None => sql::audit::CALL_COUNTS,
+        };
+        let mut counting = sqlx::query(statement)
+            .bind(query.from_ms)
+            .bind(query.until_ms())
+            .bind(i64::from(MAX_COUNTED_ROWS))
+            .bind(query.step_ms.max(1));
+        if let Some(user) = query.user.clone() {
+            counting = counting.bind(user);
+        }
+        Ok(CallCounts::of(&query, self.all(counting, audit::counted).await?))
     }
 
     async fn verify_audit(&self) -> Result<AuditReport, StoreError> {
@@ -479,10 +502,15 @@ impl Store for StoreBackend {
 }
 
 impl StoreBackend {
-    async fn step(&self, id: Uuid, step: HeldStep, audit: Option<AuditEntry>) -> Result<Contest, StoreError> {
+    async fn step(
+        &self,
+        id: Uuid,
+        step: HeldStep,
+        audit: Option<AuditEntry>,
+    ) -> Result<HeldUpdate, StoreError> {
         let audit = audit.map(|entry| Box::new(entry.truncated()));
         let change = StoreChange::Step { id, step, audit };
-        Ok(self.change(change).await?.contest)
+        Ok(self.change(change).await?.held_update)
     }
 
     async fn close_calls(&self, scope: SweepScope, at_ms: i64) -> Result<u64, StoreError> {

@@ -20,6 +20,31 @@ pub(crate) const AUDIT_AFTER: &str =
 // The caller appends conditions, order and limit.
 pub(crate) const AUDIT_ROWS: &str = concat!("SELECT ", audit_columns!(), " FROM audit WHERE true");
 
+// Appended to it: bounds by number, which `ORDER BY seq` can use. The caller appends the exact conditions on the time.
+pub(crate) const AUDIT_SINCE: &str = " AND seq > coalesce((SELECT seq FROM audit WHERE at_ms < ";
+pub(crate) const AUDIT_SINCE_END: &str = " ORDER BY at_ms DESC LIMIT 1), 0)";
+pub(crate) const AUDIT_UNTIL: &str = " AND seq < coalesce((SELECT seq FROM audit WHERE at_ms >= ";
+pub(crate) const AUDIT_UNTIL_END: &str = " ORDER BY at_ms LIMIT 1), 9223372036854775807)";
+
+/// Counts the newest rows of a time range by step and outcome. The index on the time has all columns that are used.
+macro_rules! call_counts {
+    ($calls:literal) => {
+        concat!(
+            "SELECT (at_ms - $1) / $4 AS step, outcome, ",
+            $calls,
+            " AS calls, count(*) AS rows_read, min(at_ms) AS oldest_ms FROM \
+            (SELECT at_ms, user_name, outcome FROM audit \
+            WHERE at_ms >= $1 AND at_ms < $2 AND kind = 'call' ORDER BY at_ms DESC LIMIT $3) AS newest \
+            GROUP BY 1, 2"
+        )
+    };
+}
+
+pub(crate) const CALL_COUNTS: &str = call_counts!("count(*)");
+
+// Rows of other users are read, too, so that the limit holds for them.
+pub(crate) const CALL_COUNTS_OF_USER: &str = call_counts!("sum(CASE WHEN user_name = $5 THEN 1 ELSE 0 END)");
+
 pub(crate) const AUDIT_LAST: &str = "SELECT seq, position, hash FROM audit ORDER BY seq DESC LIMIT 1";
 
 pub(crate) const AUDIT_END: &str = "SELECT seq, position, hash FROM audit_ends WHERE name = $1";

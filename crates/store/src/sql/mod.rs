@@ -4,6 +4,7 @@ pub(crate) mod audit;
 pub(crate) mod consents;
 pub(crate) mod console_sessions;
 pub(crate) mod discoveries;
+pub(crate) mod exposed_names;
 pub(crate) mod files;
 pub(crate) mod health;
 pub(crate) mod held;

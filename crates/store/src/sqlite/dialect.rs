@@ -23,6 +23,10 @@ pub(super) const SNAPSHOT: &str = "BEGIN";
 /// users is not used instead of that of ids.
 pub(super) const USER_OF_CALL: &str = " AND +user_name = ";
 
+/// The condition on text in the name of a tool; the text and `) > 0` follow.
+pub(super) const NAME_CONTAINS: &str =
+    " AND instr(lower(coalesce(server, '') || '_' || coalesce(tool, '')), ";
+
 /// Appended to the statement that selects rows to claim; here no other process claims any.
 pub(super) const SKIP_LOCKED: &str = "";
 

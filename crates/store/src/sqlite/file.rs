@@ -18,7 +18,7 @@ const APPLICATION_ID: i64 = 0x5442_7468;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// All migrations; a new one is a line here and a new file. A released file is never edited, not even its comments:
 /// every database holds its checksum. That is why `0011` repeats the columns of `0003`.
-const MIGRATIONS: [(i64, &str, &str); 17] = [
+const MIGRATIONS: [(i64, &str, &str); 19] = [
     (1, "first", include_str!("../../migrations/sqlite/0001_first.sql")),
     (2, "tokens", include_str!("../../migrations/sqlite/0002_tokens.sql")),
     (3, "held", include_str!("../../migrations/sqlite/0003_held.sql")),
@@ -36,6 +36,8 @@ const MIGRATIONS: [(i64, &str, &str); 17] = [
     (15, "shared", include_str!("../../migrations/sqlite/0015_shared.sql")),
     (16, "call_tasks", include_str!("../../migrations/sqlite/0016_call_tasks.sql")),
     (17, "held_origin", include_str!("../../migrations/sqlite/0017_held_origin.sql")),
+    (18, "exposed_names", include_str!("../../migrations/sqlite/0018_exposed_names.sql")),
+    (19, "audit_times", include_str!("../../migrations/sqlite/0019_audit_times.sql")),
 ];
 
 /// A database file that this process has locked.

@@ -37,7 +37,7 @@ use ColumnKind::{Bytes, Flag, Integer, Text};
 use TablePaging::{Offset, Seq};
 
 /// All tables, in the order in which they are copied.
-pub(crate) static TABLES: [StoreTable; 20] = [
+pub(crate) static TABLES: [StoreTable; 21] = [
     StoreTable {
         name: "discoveries",
         paging: Offset("server"),
@@ -57,6 +57,13 @@ pub(crate) static TABLES: [StoreTable; 20] = [
         page_rows: 100,
         condition: "",
         columns: &[("server", Text), ("number", Integer), ("payload", Bytes)],
+    },
+    StoreTable {
+        name: "exposed_names",
+        paging: Offset("name"),
+        page_rows: 500,
+        condition: "",
+        columns: &[("name", Text), ("server", Text), ("claimed_ms", Integer)],
     },
     StoreTable {
         name: "calls",

@@ -5,7 +5,7 @@ use crate::sample::{approval, approve, audited, entry, json, reject, result};
 use tokio::task::JoinSet;
 use toolbooth_core::audit::{AuditEntry, ChainHead};
 use toolbooth_core::held::HeldState;
-use toolbooth_store::{AuditFilter, Contest};
+use toolbooth_store::{AuditFilter, CallCount, CallCountQuery, HeldUpdate};
 use uuid::Uuid;
 
 async fn times(store: &Shared, filter: AuditFilter) -> Vec<i64> {
@@ -87,6 +87,77 @@ pub async fn audit_rows_are_filtered_and_paged(store: Shared) {
     }
 }
 
+pub async fn audit_rows_are_filtered_by_client_session_name_and_time(store: Shared) {
+    let mut entries = Vec::new();
+    for hour in 1..=6_i64 {
+        // The session of a call is the first member; that of a display hint is not a session.
+        let detail = match hour {
+            1 | 2 => r#"{"session":"a \"b\"","waited_ms":1}"#,
+            3 => r#"{"session":"a"}"#,
+            _ => r#"{"waited_ms":1,"display":{"session":"a"}}"#,
+        };
+        entries.push(AuditEntry {
+            client: (hour > 3).then(|| "editor".into()),
+            tool: Some(if hour % 2 == 0 { "Find_File" } else { "send" }.into()),
+            detail: Some(json(detail)),
+            ..audited(hour * HOUR_MS)
+        });
+    }
+    // A row without a tool.
+    entries.push(AuditEntry::new(7 * HOUR_MS, "reload", "ann@example.org", "reloaded"));
+    store.audit_now(entries).await.expect("added");
+    let text = |text: &str| Some(text.to_owned());
+    let none = AuditFilter::default;
+    let cases: [(AuditFilter, &[i64]); 15] = [
+        (AuditFilter { client: text("a\0b"), ..none() }, &[]),
+        (AuditFilter { session: text("a\0b"), ..none() }, &[]),
+        (AuditFilter { client: text("editor"), ..none() }, &[6, 5, 4]),
+        (AuditFilter { client: text("Editor"), ..none() }, &[]),
+        (AuditFilter { session: text("a"), ..none() }, &[3]),
+        (AuditFilter { session: text("a \"b\""), ..none() }, &[2, 1]),
+        (AuditFilter { session: text("a \"b"), ..none() }, &[]),
+        (AuditFilter { text: text("MAIL_find"), ..none() }, &[6, 4, 2]),
+        (AuditFilter { text: text("%"), ..none() }, &[]),
+        (AuditFilter { text: text(""), ..none() }, &[7, 6, 5, 4, 3, 2, 1]),
+        (AuditFilter { since_ms: Some(5 * HOUR_MS), ..none() }, &[7, 6, 5]),
+        (AuditFilter { until_ms: Some(3 * HOUR_MS), ..none() }, &[2, 1]),
+        (AuditFilter { since_ms: Some(2 * HOUR_MS), until_ms: Some(5 * HOUR_MS), ..none() }, &[4, 3, 2]),
+        (AuditFilter { since_ms: Some(i64::MIN), until_ms: Some(i64::MAX), limit: Some(1), ..none() }, &[7]),
+        (AuditFilter { since_ms: Some(5 * HOUR_MS), until_ms: Some(3 * HOUR_MS), ..none() }, &[]),
+    ];
+    for (filter, expected) in cases {
+        let hours: Vec<i64> =
+            times(&store, filter.clone()).await.into_iter().map(|at| at / HOUR_MS).collect();
+        assert_eq!(hours, expected, "{filter:?}");
+    }
+}
+
+pub async fn calls_are_counted_by_step_and_outcome(store: Shared) {
+    let call = |at_ms: i64, user: &str, outcome: &str| AuditEntry::new(at_ms, "call", user, outcome);
+    let entries = vec![
+        call(999, "ann", "done"),
+        call(1_000, "ann", "done"),
+        call(1_099, "bo", "done"),
+        // The system clock was set back.
+        call(1_050, "ann", "failed"),
+        AuditEntry::new(1_060, "decision", "ann", "done"),
+        call(1_200, "bo", "held"),
+        call(1_299, "ann", "done"),
+        call(1_300, "ann", "done"),
+    ];
+    store.audit_now(entries).await.expect("added");
+    let query = CallCountQuery { user: None, from_ms: 1_000, step_ms: 100, steps: 3 };
+    let count = |step: u32, outcome: &str, calls: u64| CallCount { step, outcome: outcome.to_owned(), calls };
+    let all = vec![count(0, "done", 2), count(0, "failed", 1), count(2, "done", 1), count(2, "held", 1)];
+    let ann = vec![count(0, "done", 1), count(0, "failed", 1), count(2, "done", 1)];
+    let cases = [(None, all), (Some("ann"), ann), (Some("cy"), vec![]), (Some("c\0y"), vec![])];
+    for (user, expected) in cases {
+        let query = CallCountQuery { user: user.map(str::to_owned), ..query.clone() };
+        let counted = store.call_counts(query).await.expect("counted");
+        assert_eq!((counted.counts, counted.complete_from_ms), (expected, 1_000), "{user:?}");
+    }
+}
+
 pub async fn only_the_winning_decision_is_audited(store: Shared) {
     let call = approval(1);
     store.hold(call.clone()).await.expect("held");
@@ -138,7 +209,7 @@ pub async fn many_writers_make_one_chain(store: Shared) {
                         store.hold(call.clone()).await.expect("held");
                         let decided = store.decide_held(call.id, reject("cy", at_ms), audited(at_ms)).await;
                         assert!(
-                            matches!(decided, Ok(Contest::Won(call)) if call.state == HeldState::Rejected)
+                            matches!(decided, Ok(HeldUpdate::Won(call)) if call.state == HeldState::Rejected)
                         );
                     }
                     _ => store.audit(audited(at_ms)).await.expect("queued"),

@@ -3,6 +3,7 @@
 use crate::audit::*;
 use crate::consents::*;
 use crate::console_sessions::*;
+use crate::exposed_names::*;
 use crate::file_rows::*;
 use crate::health::*;
 use crate::held::*;
@@ -66,6 +67,9 @@ macro_rules! contract {
 contract! {
     discoveries_are_replaced_listed_and_deleted
     long_discoveries_are_stored_completely
+    the_first_claim_of_a_name_wins
+    one_of_eight_parallel_claims_of_a_name_wins
+    claims_are_limited
     an_intent_is_open_until_its_outcome
     a_repeated_intent_is_accepted_and_a_different_one_is_a_conflict
     the_first_known_outcome_is_final
@@ -135,6 +139,8 @@ contract! {
     audit_rows_are_read_back_unchanged
     oversized_audit_entries_are_truncated
     audit_rows_are_filtered_and_paged
+    audit_rows_are_filtered_by_client_session_name_and_time
+    calls_are_counted_by_step_and_outcome
     only_the_winning_decision_is_audited
     expired_and_interrupted_calls_are_audited
     many_writers_make_one_chain

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use toolbooth_core::audit::AuditEntry;
 use toolbooth_core::held::{HeldCall, HeldState};
-use toolbooth_store::{AuditFilter, Contest, HeldFilter, Store, open};
+use toolbooth_store::{AuditFilter, HeldFilter, HeldUpdate, Store, open};
 use uuid::Uuid;
 
 const ROUNDS: usize = 12;
@@ -43,7 +43,7 @@ async fn victim() {
                 let decision = if worker % 4 == 0 { reject("di", number) } else { approve("cy", number) };
                 let note = AuditEntry { call_id: Some(call.id), ..entry("decision") };
                 let decided = store.decide_held(call.id, decision, note).await.expect("decided");
-                let Contest::Won(decided) = decided else { panic!("this is the only decision") };
+                let HeldUpdate::Won(decided) = decided else { panic!("this is the only decision") };
                 println!("+ {} {}", decided.state, call.id);
                 if decided.state == HeldState::Approved {
                     run(Arc::clone(&store), call.id).await;
@@ -55,7 +55,7 @@ async fn victim() {
 }
 
 async fn run(store: Arc<dyn Store>, id: Uuid) {
-    if let Contest::Won(_) = store.claim_held(id, 5).await.expect("an answer") {
+    if let HeldUpdate::Won(_) = store.claim_held(id, 5).await.expect("an answer") {
         println!("+ claimed {id}");
         let note = AuditEntry { call_id: Some(id), ..entry("call") };
         store.finish_held(id, result(6), note).await.expect("finished");
@@ -133,7 +133,7 @@ async fn kill_9_loses_no_decision_and_runs_no_call_twice() {
             };
             assert!(audited, "round {round}: {what} is not in the audit");
             if call.claimed_ms.is_some() {
-                assert!(matches!(store.claim_held(*id, 9).await, Ok(Contest::Lost(_))), "claimed again");
+                assert!(matches!(store.claim_held(*id, 9).await, Ok(HeldUpdate::Lost(_))), "claimed again");
             }
         }
         store.close().await;

@@ -216,7 +216,7 @@ async fn an_interrupted_migration_is_completed() {
     std::fs::write(&path, b"").expect("written");
     opened(&path).await.close().await;
     let cases = [
-        "DROP TABLE work; DROP TABLE console_sessions; DROP TABLE shared_records; DROP TABLE sign_ins; DROP TABLE marks; DROP TABLE releases; DROP TABLE dead_letters; DROP TABLE health; DROP TABLE files; DROP TABLE file_grants; DROP TABLE audit; DROP TABLE audit_ends; DROP TABLE held; DROP TABLE plans; DROP TABLE consents; DROP TABLE pins; DROP TABLE tokens; DROP TABLE nonces; DROP TABLE secrets; DROP TABLE calls; DROP TABLE discoveries; DROP TABLE discovery_pieces; \
+        "DROP TABLE work; DROP TABLE exposed_names; DROP TABLE console_sessions; DROP TABLE shared_records; DROP TABLE sign_ins; DROP TABLE marks; DROP TABLE releases; DROP TABLE dead_letters; DROP TABLE health; DROP TABLE files; DROP TABLE file_grants; DROP TABLE audit; DROP TABLE audit_ends; DROP TABLE held; DROP TABLE plans; DROP TABLE consents; DROP TABLE pins; DROP TABLE tokens; DROP TABLE nonces; DROP TABLE secrets; DROP TABLE calls; DROP TABLE discoveries; DROP TABLE discovery_pieces; \
         DELETE FROM _sqlx_migrations",
     ];
     for undone in cases {

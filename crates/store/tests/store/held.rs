@@ -6,19 +6,19 @@ use std::collections::HashSet;
 use tokio::task::JoinSet;
 use toolbooth_core::held::{HeldCall, HeldKind, HeldState, Remember};
 use toolbooth_core::plan::{Plan, PlanState, PlanStep};
-use toolbooth_store::{Contest, HeldFilter, MAX_OPEN_HELD_OF_USER, OutcomeKind, SameCall, StoreError};
+use toolbooth_store::{HeldFilter, HeldUpdate, MAX_OPEN_HELD_OF_USER, OutcomeKind, SameCall, StoreError};
 use uuid::Uuid;
 
-fn won(contest: Result<Contest, StoreError>) -> HeldCall {
-    match contest.expect("an answer") {
-        Contest::Won(call) => call,
+fn won(update: Result<HeldUpdate, StoreError>) -> HeldCall {
+    match update.expect("an answer") {
+        HeldUpdate::Won(call) => call,
         other => panic!("not won: {other:?}"),
     }
 }
 
-fn lost(contest: Result<Contest, StoreError>) -> HeldCall {
-    match contest.expect("an answer") {
-        Contest::Lost(call) => call,
+fn lost(update: Result<HeldUpdate, StoreError>) -> HeldCall {
+    match update.expect("an answer") {
+        HeldUpdate::Lost(call) => call,
         other => panic!("not lost: {other:?}"),
     }
 }
@@ -53,7 +53,7 @@ pub async fn a_held_call_is_decided_claimed_and_finished(store: Shared) {
         store.claim_held(Uuid::nil(), 1).await,
         store.finish_held(Uuid::nil(), result(1), entry("call")).await,
     ] {
-        assert_eq!(missing, Ok(Contest::Missing));
+        assert_eq!(missing, Ok(HeldUpdate::Missing));
     }
 }
 
@@ -71,8 +71,8 @@ pub async fn one_of_four_parallel_answers_wins_a_thousand_times(store: Shared) {
         }
         let (mut winners, mut seen) = (0, HashSet::new());
         for answer in answers.join_all().await {
-            let (Contest::Won(call) | Contest::Lost(call)) = &answer else { panic!("missing") };
-            winners += usize::from(matches!(answer, Contest::Won(_)));
+            let (HeldUpdate::Won(call) | HeldUpdate::Lost(call)) = &answer else { panic!("missing") };
+            winners += usize::from(matches!(answer, HeldUpdate::Won(_)));
             seen.insert((call.state, call.decided_by.clone()));
         }
         // All attempts return the winning decision.
@@ -91,7 +91,7 @@ pub async fn one_of_eight_parallel_claims_wins(store: Shared) {
             claims.spawn(async move { store.claim_held(id, 1).await.expect("an answer") });
         }
         let claims = claims.join_all().await;
-        assert_eq!(claims.iter().filter(|claim| matches!(claim, Contest::Won(_))).count(), 1);
+        assert_eq!(claims.iter().filter(|claim| matches!(claim, HeldUpdate::Won(_))).count(), 1);
     }
 }
 

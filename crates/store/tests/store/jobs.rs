@@ -4,8 +4,8 @@ use crate::contract::{Shared, code};
 use crate::sample::entry;
 use tokio::task::JoinSet;
 use toolbooth_store::{
-    AuditFilter, CALL_TASK_MS, ENDED_WORK_MS, MAX_WORK_BYTES, RowBodies, WorkChange, WorkContest, WorkFilter,
-    WorkKind, WorkRow,
+    AuditFilter, CALL_TASK_MS, ENDED_WORK_MS, MAX_WORK_BYTES, RowBodies, WorkChange, WorkFilter, WorkKind,
+    WorkRow, WorkUpdate,
 };
 
 fn row(kind: WorkKind, id: &str) -> WorkRow {
@@ -33,24 +33,24 @@ fn replace(earlier: &WorkRow, change: impl FnOnce(&mut WorkRow)) -> WorkChange {
 pub async fn work_is_added_changed_and_removed(store: Shared) {
     let job = row(WorkKind::Job, "job");
     let added = store.change_work(vec![WorkChange::Add(job.clone())], Some(entry("job"))).await;
-    assert_eq!(added, Ok(WorkContest::Won));
+    assert_eq!(added, Ok(WorkUpdate::Won));
     assert_eq!(store.work(WorkKind::Job, "job").await, Ok(Some(job.clone())));
     assert_eq!(store.work(WorkKind::Run, "job").await, Ok(None), "kinds have their own ids");
     let again = store.change_work(vec![WorkChange::Add(job.clone())], Some(entry("job"))).await;
-    assert_eq!(again, Ok(WorkContest::Lost(Some(job.clone().into()))));
+    assert_eq!(again, Ok(WorkUpdate::Lost(Some(job.clone().into()))));
     assert_eq!(store.audit_rows(AuditFilter::default()).await.expect("rows").len(), 1, "of the winner");
 
     let change = replace(&job, |row| (row.state, row.due_ms) = ("scheduled".into(), Some(9)));
     let WorkChange::Replace { row: changed, .. } = change.clone() else { panic!("a replacement") };
-    assert_eq!(store.change_work(vec![change.clone()], None).await, Ok(WorkContest::Won));
+    assert_eq!(store.change_work(vec![change.clone()], None).await, Ok(WorkUpdate::Won));
     let late = store.change_work(vec![change], None).await;
-    assert_eq!(late, Ok(WorkContest::Lost(Some(changed.clone().into()))), "it was changed before");
+    assert_eq!(late, Ok(WorkUpdate::Lost(Some(changed.clone().into()))), "it was changed before");
     let missing = store.change_work(vec![replace(&row(WorkKind::Task, "none"), |_| ())], None).await;
-    assert_eq!(missing, Ok(WorkContest::Lost(None)));
+    assert_eq!(missing, Ok(WorkUpdate::Lost(None)));
 
     let remove = |expected_ms| WorkChange::Remove { kind: WorkKind::Job, id: "job".into(), expected_ms };
-    assert!(matches!(store.change_work(vec![remove(1)], None).await, Ok(WorkContest::Lost(Some(_)))));
-    assert_eq!(store.change_work(vec![remove(changed.updated_ms)], None).await, Ok(WorkContest::Won));
+    assert!(matches!(store.change_work(vec![remove(1)], None).await, Ok(WorkUpdate::Lost(Some(_)))));
+    assert_eq!(store.change_work(vec![remove(changed.updated_ms)], None).await, Ok(WorkUpdate::Won));
     assert_eq!(store.work(WorkKind::Job, "job").await, Ok(None));
 }
 
@@ -59,14 +59,14 @@ pub async fn changes_of_work_are_made_together_or_not_at_all(store: Shared) {
     store.change_work(vec![WorkChange::Add(job.clone())], None).await.expect("added");
     let stale = WorkRow { updated_ms: 0, ..job.clone() };
     let changes = vec![WorkChange::Add(run.clone()), replace(&stale, |row| row.state = "running".into())];
-    assert_eq!(store.change_work(changes, None).await, Ok(WorkContest::Lost(Some(job.clone().into()))));
+    assert_eq!(store.change_work(changes, None).await, Ok(WorkUpdate::Lost(Some(job.clone().into()))));
     assert_eq!(store.work(WorkKind::Run, "run").await, Ok(None), "nothing of it was written");
     let changes = vec![WorkChange::Add(run.clone()), replace(&job, |row| row.state = "running".into())];
-    assert_eq!(store.change_work(changes, None).await, Ok(WorkContest::Won));
+    assert_eq!(store.change_work(changes, None).await, Ok(WorkUpdate::Won));
     assert_eq!(store.work(WorkKind::Run, "run").await, Ok(Some(run)));
     let job = store.work(WorkKind::Job, &job.id).await.expect("read").expect("the job");
     let removal = WorkChange::Remove { kind: WorkKind::Job, id: job.id.clone(), expected_ms: job.updated_ms };
-    assert_eq!(store.change_work(vec![removal], None).await, Ok(WorkContest::Won));
+    assert_eq!(store.change_work(vec![removal], None).await, Ok(WorkUpdate::Won));
     assert_eq!(store.work(WorkKind::Run, "run").await, Ok(None), "its runs are removed with it");
     let long = WorkRow { body: "x".repeat(MAX_WORK_BYTES + 1), ..row(WorkKind::Task, "long") };
     assert_eq!(code(store.change_work(vec![WorkChange::Add(long)], None).await), "store.unfit");
@@ -81,7 +81,7 @@ pub async fn work_is_claimed_once(store: Shared) {
         let (store, run) = (store.clone(), run.clone());
         tasks.spawn(async move {
             let claim = replace(&run, |row| row.body = format!(r#"{{"worker":{worker}}}"#));
-            store.change_work(vec![claim], None).await.expect("an answer") == WorkContest::Won
+            store.change_work(vec![claim], None).await.expect("an answer") == WorkUpdate::Won
         });
     }
     let won = tasks.join_all().await.into_iter().filter(|won| *won).count();

@@ -5,7 +5,7 @@ use crate::sample::{entry, letter};
 use tokio::task::JoinSet;
 use toolbooth_core::dead_letter::{Attempt, DeadLetter, LetterState, LetterStep, ReplayMode, Settlement};
 use toolbooth_store::{
-    AuditFilter, ENDED_LETTER_MS, LetterContest, LetterFilter, MAX_OPEN_LETTERS_OF_USER, MAX_SEALED_BYTES,
+    AuditFilter, ENDED_LETTER_MS, LetterFilter, LetterUpdate, MAX_OPEN_LETTERS_OF_USER, MAX_SEALED_BYTES,
     OPEN_LETTER_MS,
 };
 use uuid::Uuid;
@@ -20,7 +20,7 @@ fn resolved() -> LetterStep {
 
 async fn won(store: &Shared, id: Uuid, step: LetterStep, at_ms: i64) -> DeadLetter {
     match store.move_letter(id, step, at_ms, None).await.expect("an answer") {
-        LetterContest::Won(letter) => *letter,
+        LetterUpdate::Won(letter) => *letter,
         other => panic!("not won: {other:?}"),
     }
 }
@@ -34,10 +34,10 @@ pub async fn a_letter_is_replayed_and_resolved(store: Shared) {
     assert_eq!(store.letter(first.id).await, Ok(Some(first.clone())));
     assert_eq!(store.letter(Uuid::nil()).await, Ok(None));
     let missing = store.move_letter(Uuid::nil(), LetterStep::Claim, 6, None).await;
-    assert_eq!(missing, Ok(LetterContest::Missing));
+    assert_eq!(missing, Ok(LetterUpdate::Missing));
 
     let lost = store.move_letter(first.id, resolved(), 6, Some(entry("dead_letter"))).await;
-    assert_eq!(lost, Ok(LetterContest::Lost(first.clone().into())));
+    assert_eq!(lost, Ok(LetterUpdate::Lost(first.clone().into())));
     assert_eq!(
         store.audit_rows(AuditFilter::default()).await.expect("rows"),
         [],
@@ -73,7 +73,7 @@ pub async fn one_of_eight_parallel_replays_wins(store: Shared) {
             });
         }
         let claims = claims.join_all().await;
-        assert_eq!(claims.iter().filter(|claim| matches!(claim, Ok(LetterContest::Won(_)))).count(), 1);
+        assert_eq!(claims.iter().filter(|claim| matches!(claim, Ok(LetterUpdate::Won(_)))).count(), 1);
     }
     assert_eq!(store.audit_rows(AuditFilter::default()).await.expect("rows").len(), 50);
 }

@@ -10,6 +10,7 @@ mod console_sessions;
 mod contract;
 mod crash;
 mod crash_held;
+mod exposed_names;
 mod file_rows;
 mod files;
 mod health;

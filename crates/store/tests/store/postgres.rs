@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use toolbooth_core::dead_letter::LetterStep;
 use toolbooth_core::fault::Fault;
 use toolbooth_core::held::HeldState;
-use toolbooth_store::{Contest, NonceUse, StoreNotice, StoreTopic, StoreUrl, open};
+use toolbooth_store::{HeldUpdate, NonceUse, StoreNotice, StoreTopic, StoreUrl, open};
 use uuid::Uuid;
 
 const SERVER: &str = "TOOLBOOTH_TEST_POSTGRES";
@@ -88,7 +88,7 @@ async fn a_decision_is_noticed_by_the_other_gateway_at_once() {
     a.hold(call.clone()).await.expect("held");
     let began = Instant::now();
     let decided = b.decide_held(call.id, approve("cy", 5), entry("decision")).await;
-    assert!(matches!(decided, Ok(Contest::Won(_))));
+    assert!(matches!(decided, Ok(HeldUpdate::Won(_))));
     wait_for(&mut notices, |notice| notice.topic == Some(StoreTopic::Held) && notice.id == Some(call.id))
         .await;
     assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());

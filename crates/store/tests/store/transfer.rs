@@ -2,12 +2,13 @@
 
 use crate::contract::Shared;
 use crate::postgres::Schema;
-use crate::sample::{approval, approve, audited, discovery, entry, intent, letter, outcome, url};
+use crate::sample::{approval, approve, audited, discovery, entry, intent, letter, outcome, server, url};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use toolbooth_core::fault::Fault;
 use toolbooth_store::{
-    AuditFilter, HeldFilter, LetterFilter, NonceUse, OutcomeKind, StoreUrl, back_up, migrate, open, restore,
+    AuditFilter, ExposedName, HeldFilter, LetterFilter, NonceUse, OutcomeKind, StoreUrl, back_up, migrate,
+    open, restore,
 };
 
 /// A store with some records of most kinds.
@@ -15,6 +16,8 @@ async fn filled(path: &Path) -> StoreUrl {
     let url = url(path);
     let store = open(&url).await.expect("opens");
     store.save_discovery(discovery("mail", "tools")).await.expect("saved");
+    let claim = ExposedName { name: "find".into(), server: server("mail") };
+    store.claim_names(vec![claim], 1).await.expect("claimed");
     for at_ms in 0..30 {
         let call = intent(at_ms);
         store.write_intent(call.clone()).await.expect("written");
@@ -37,6 +40,11 @@ async fn filled(path: &Path) -> StoreUrl {
 async fn compare(from: &StoreUrl, to: &StoreUrl) {
     let (from, to) = (open(from).await.expect("opens"), open(to).await.expect("opens"));
     assert_eq!(from.discoveries().await, to.discoveries().await);
+    for store in [&from, &to] {
+        let claim = ExposedName { name: "find".into(), server: server("news") };
+        let lost = store.claim_names(vec![claim], 2).await.expect("read");
+        assert_eq!(lost.len(), 1, "the name is copied with its server");
+    }
     assert_eq!(from.recent_calls(100).await, to.recent_calls(100).await);
     assert_eq!(from.held_calls(HeldFilter::default()).await, to.held_calls(HeldFilter::default()).await);
     assert_eq!(from.letters(LetterFilter::default()).await, to.letters(LetterFilter::default()).await);

@@ -1,7 +1,10 @@
 //! Minimal MCP clients of both eras.
 
+mod exchange;
+
+pub use exchange::{Exchange, Transcript};
+
 use super::changes::ChangeFeed;
-use super::exchange::{Exchange, Transcript};
 use super::http::{Http, HttpReply};
 use crate::fixture::{LEGACY, MODERN, TestEra};
 use ::http::Method;

@@ -7,7 +7,6 @@ pub mod changes;
 pub mod client;
 mod connection_task;
 pub mod events;
-pub mod exchange;
 pub mod gateway;
 pub mod home;
 pub mod http;
@@ -19,8 +18,7 @@ pub mod sink;
 pub mod terminal;
 
 pub use changes::ChangeFeed;
-pub use client::TestClient;
-pub use exchange::Transcript;
+pub use client::{TestClient, Transcript};
 pub use gateway::Gateway;
 pub use home::Home;
 pub use http::Http;

@@ -9,6 +9,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -90,6 +91,10 @@ struct ScriptedState {
     challenge_rule: Mutex<Option<ChallengeRule>>,
     tools: Mutex<Box<dyn FnMut() -> String + Send>>,
     answer: Mutex<ScriptedAnswer>,
+    /// The results of further methods.
+    results: Mutex<HashMap<&'static str, Value>>,
+    /// Capabilities that it declares besides `tools`.
+    capabilities: Mutex<Value>,
     seen: Mutex<Vec<ReceivedRequest>>,
     /// The number of requests for a schema.
     fetched: AtomicUsize,
@@ -133,6 +138,8 @@ impl ScriptedServer {
             challenge_rule: Mutex::default(),
             tools: Mutex::new(Box::new(move || take.to_owned())),
             answer: Mutex::new(ScriptedAnswer::result(r#"{"content":[]}"#)),
+            results: Mutex::default(),
+            capabilities: Mutex::new(json!({})),
             seen: Mutex::default(),
             fetched: AtomicUsize::new(0),
             streams: Mutex::default(),
@@ -168,6 +175,16 @@ impl ScriptedServer {
     /// Sets the answer to calls.
     pub fn answer(&self, answer: ScriptedAnswer) {
         *lock(&self.state.answer) = answer;
+    }
+
+    /// Sets the result of a method that it does not have otherwise; null means that it never answers.
+    pub fn answer_method(&self, method: &'static str, result: Value) {
+        lock(&self.state.results).insert(method, result);
+    }
+
+    /// Declares these capabilities, too.
+    pub fn declare(&self, capabilities: Value) {
+        *lock(&self.state.capabilities) = capabilities;
     }
 
     /// The requests of a method so far, in order.
@@ -283,7 +300,9 @@ async fn opening(state: &ScriptedState) {
 fn answer(state: &ScriptedState, method: &str, id: &Value) -> Response<ScriptedBody> {
     let info = json!({ "name": "in-test", "version": "1" });
     let announces_changes = state.announces_changes.load(Ordering::Relaxed);
-    let capabilities = json!({ "tools": { "listChanged": announces_changes } });
+    let mut capabilities = lock(&state.capabilities).clone();
+    capabilities["tools"] = json!({ "listChanged": announces_changes });
+    let further = lock(&state.results).get(method).cloned();
     let result = match (method, state.era) {
         ("server/discover", TestEra::Modern) => {
             json!({ "resultType": "complete", "supportedVersions": [MODERN],
@@ -334,6 +353,8 @@ fn answer(state: &ScriptedState, method: &str, id: &Value) -> Response<ScriptedB
             };
         }
         ("subscriptions/listen", TestEra::Modern) => return events(state, Some(id)),
+        _ if further.as_ref().is_some_and(Value::is_null) => return stalled(String::new(), 1),
+        _ if further.is_some() => further.unwrap_or_default(),
         _ => {
             let error = json!({ "code": -32601, "message": "Method not found" });
             let mut response = whole(json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string());

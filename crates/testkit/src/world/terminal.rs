@@ -2,6 +2,8 @@
 
 use super::{TEST_TIMEOUT, poll};
 use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -42,6 +44,12 @@ impl Terminal {
     /// Types these keys.
     pub fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("the terminal is open");
+    }
+
+    /// Interrupts the command, as Ctrl+C does on a terminal that controls it.
+    pub fn interrupt(&self) {
+        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok()).expect("the command runs");
+        kill(Pid::from_raw(pid), Signal::SIGINT).expect("the command runs");
     }
 
     /// Waits for a text in the output after the last match.

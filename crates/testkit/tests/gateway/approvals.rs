@@ -22,25 +22,31 @@ async fn client_with_elicitation_is_asked_for_approval() {
         let text = format!("{era:?}");
         let client = TestClient::of(era, ledger.gateway.address).await;
         let yes = client.clone().answering(answer(json!({ "decision": "approve" })));
-        let told = yes.call("led_write_entry", json!({ "text": text })).await;
-        assert_eq!(told.text(), format!("wrote {text}"), "{era:?}");
-        assert_eq!(told.questions.len(), 1);
-        let asked = &told.questions[0];
+        let transcript = yes.call("led_write_entry", json!({ "text": text })).await;
+        assert_eq!(transcript.text(), format!("wrote {text}"), "{era:?}");
+        assert_eq!(transcript.questions.len(), 1);
+        let asked = &transcript.questions[0];
         assert_eq!(asked["method"], "elicitation/create");
         let message = asked["params"]["message"].as_str().unwrap();
         assert!(message.contains("led_write_entry") && message.contains(&text), "{message}");
         assert!(!asked.to_string().contains("username"), "injected arguments are not shown: {asked}");
-        assert!(told.result()["_meta"]["toolbooth/warnings"].is_null(), "an approval is not an edit");
+        assert!(transcript.result()["_meta"]["toolbooth/warnings"].is_null(), "an approval is not an edit");
 
         let no = client.clone().answering(answer(json!({ "decision": "reject", "reason": "not now" })));
-        let told = no.call("led_write_entry", json!({ "text": "no" })).await;
-        assert_eq!((told.is_error(), told.text()), (true, format!("rejected by {user}: not now").as_str()));
-        assert_eq!(told.fault(), "call.rejected");
+        let transcript = no.call("led_write_entry", json!({ "text": "no" })).await;
+        assert_eq!(
+            (transcript.is_error(), transcript.text()),
+            (true, format!("rejected by {user}: not now").as_str())
+        );
+        assert_eq!(transcript.fault(), "call.rejected");
         let declines = client.clone().answering(|_, _| json!({ "action": "decline" }));
-        let told = declines.call("led_write_entry", json!({ "text": "no" })).await;
-        assert_eq!((told.is_error(), told.text()), (true, format!("rejected by {user}").as_str()));
-        let told = client.call("led_read_entries", json!({})).await;
-        assert!(told.questions.is_empty() && !told.is_error(), "reads need no approval");
+        let transcript = declines.call("led_write_entry", json!({ "text": "no" })).await;
+        assert_eq!(
+            (transcript.is_error(), transcript.text()),
+            (true, format!("rejected by {user}").as_str())
+        );
+        let transcript = client.call("led_read_entries", json!({})).await;
+        assert!(transcript.questions.is_empty() && !transcript.is_error(), "reads need no approval");
     }
     assert_eq!(ledger.entries(), [format!("Legacy by {user}"), format!("Modern by {user}")]);
     assert!(ledger.run(&["audit", "verify"]).status.success());
@@ -53,10 +59,10 @@ async fn call_of_a_client_without_elicitation_is_approved_over_rest_or_cli() {
     for era in ERAS {
         let text = format!("{era:?}");
         let client = TestClient::with_capabilities(era, ledger.gateway.address, json!({})).await;
-        let told = client.call("led_write_entry", json!({ "text": text })).await;
-        assert!(told.is_error(), "the model must see that the call did not run: {}", told.answer);
-        let id = told.result()["_meta"]["toolbooth/held"]["id"].as_str().unwrap().to_owned();
-        assert!(told.text().contains(&id), "{}", told.text());
+        let transcript = client.call("led_write_entry", json!({ "text": text })).await;
+        assert!(transcript.is_error(), "the model must see that the call did not run: {}", transcript.answer);
+        let id = transcript.result()["_meta"]["toolbooth/held"]["id"].as_str().unwrap().to_owned();
+        assert!(transcript.text().contains(&id), "{}", transcript.text());
         let listed = ledger.json(&["approvals"]);
         assert_eq!(listed["approvals"].as_array().unwrap().len(), 1);
         assert_eq!(listed["approvals"][0]["id"], *id);
@@ -107,7 +113,7 @@ async fn held_call_is_withdrawn_when_its_call_is_cancelled() {
     assert_eq!((status, &late["code"]), (409, &json!("call.already-decided")), "{late}");
     let ended = http.get_json(&format!("/approvals/{held}")).await;
     assert_eq!((&ended["state"], &ended["decided_by"]), (&json!("rejected"), &json!(user)), "{ended}");
-    assert_eq!(ended["decision_note"], "the call was cancelled");
+    assert_eq!(ended["decision_note"], "withdrawn: the call was cancelled");
     let rows = http.get_json("/audit?kind=decision").await;
     let row = &rows["rows"][0];
     assert_eq!((&row["outcome"], &row["by"]), (&json!("withdrawn"), &json!(user)), "{rows}");

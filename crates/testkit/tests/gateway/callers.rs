@@ -37,16 +37,16 @@ async fn every_interface_shows_exactly_the_permitted_tools() {
                 ("resources/list", "resources"),
                 ("resources/templates/list", "resourceTemplates"),
             ] {
-                let told = client.ask(method, json!({})).await;
-                let listed = told.result()[member].as_array().map_or(0, Vec::len);
+                let transcript = client.ask(method, json!({})).await;
+                let listed = transcript.result()[member].as_array().map_or(0, Vec::len);
                 assert_eq!(listed > 0, may_vault, "{era:?} {method}");
             }
-            let told = client.call("vault_echo", json!({ "message": "x" })).await;
-            assert_eq!(told.code().is_none(), may_vault, "{era:?} {}", told.answer);
+            let transcript = client.call("vault_echo", json!({ "message": "x" })).await;
+            assert_eq!(transcript.code().is_none(), may_vault, "{era:?} {}", transcript.answer);
             let reference = json!({ "type": "ref/prompt", "name": "vault_test_prompt_with_arguments" });
             let params = json!({ "ref": reference, "argument": { "name": "arg1", "value": "" } });
-            let told = client.ask("completion/complete", params).await;
-            assert_eq!(told.code().is_none(), may_vault, "{era:?} {}", told.answer);
+            let transcript = client.ask("completion/complete", params).await;
+            assert_eq!(transcript.code().is_none(), may_vault, "{era:?} {}", transcript.answer);
         }
         let http = Http::new(known.gateway.address).sending(&bearer(token));
         let listed = http.get_json("/tools?limit=1000").await;
@@ -399,8 +399,13 @@ async fn incompatible_compliance_levels_are_not_mixed() {
         let mut shown = bearer(&known.cat);
         shown.push(("x-toolbooth-compliance".into(), "HIPAA".into()));
         let client = TestClient::with_headers(era, known.gateway.address, "/mcp", &shown).await;
-        let told = client.call("open_ok", json!({})).await;
-        assert_eq!((told.is_error(), told.fault()), (true, "call.compliance"), "{}", told.answer);
+        let transcript = client.call("open_ok", json!({})).await;
+        assert_eq!(
+            (transcript.is_error(), transcript.fault()),
+            (true, "call.compliance"),
+            "{}",
+            transcript.answer
+        );
         let listed = client.names("tools/list", "tools").await;
         assert!(!listed.contains(&"open_ok".to_owned()), "lists and calls agree: {listed:?}");
         shown[1].1 = "Public".into();
@@ -494,8 +499,8 @@ async fn saved_login_is_used_for_its_gateway_only() {
     assert_eq!(run(&known.home, &["call", "desk_ok", "--url", &url], None).status.code(), Some(3));
 }
 
-// Audit: a held call of the local operator ran with the rights of a network user of the same name, who could also see
-// and answer it.
+// A network user with the name of the local operator must not see or answer the operator's held calls, and the calls do
+// not run with the rights of that user.
 #[tokio::test]
 async fn held_call_of_the_operator_is_not_shared_with_a_user_of_the_same_name() {
     let settings = json!({
@@ -531,7 +536,7 @@ async fn held_call_of_the_operator_is_not_shared_with_a_user_of_the_same_name() 
     assert_eq!(ledger.entries(), [format!("mine by operator:{account}")]);
 }
 
-// Audit: only the local machine can identify the operator.
+// Only the local machine can identify the operator.
 #[tokio::test]
 async fn tokens_cannot_be_created_for_the_operator_name() {
     let known = TokenUsers::start().await;

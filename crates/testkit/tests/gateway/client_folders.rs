@@ -121,8 +121,8 @@ async fn clients_of_a_folder_get_its_servers_after_trust() {
     let tools = other.names("tools/list", "tools").await;
     assert!(tools.contains(&"echo_ok".to_owned()), "{tools:?}");
     assert!(!tools.iter().any(|tool| tool.starts_with("mine") || tool.contains("-one")), "{tools:?}");
-    let told = other.call("mine_ok", json!({})).await;
-    assert_eq!(told.answer["error"]["message"], "Unknown tool: mine_ok");
+    let transcript = other.call("mine_ok", json!({})).await;
+    assert_eq!(transcript.answer["error"]["message"], "Unknown tool: mine_ok");
     // The owner administers them like other servers.
     assert_eq!(gateway.server("mine").await["state"], "connected");
 

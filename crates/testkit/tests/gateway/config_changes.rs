@@ -29,7 +29,7 @@ async fn assert_closed(gateway: &Gateway) {
     assert_eq!(reply.status, 401, "a request without a token is not refused: {}", gateway.log());
 }
 
-/// First use B1: reload said "Nothing changed", and anonymous callers stayed admin.
+/// Otherwise anonymous callers would stay administrators until the next start.
 #[tokio::test]
 async fn added_auth_mode_takes_effect_at_once() {
     let servers = [("good", hostile(&["echo"]))];
@@ -136,7 +136,7 @@ async fn removed_file_takes_effect_with_an_explicit_reload() {
     reload_error(&gateway, Value::Null).await;
 }
 
-/// First use B1: settings that are read only at the start are named.
+/// Settings that are read only at the start are named.
 #[tokio::test]
 async fn settings_that_need_a_restart_are_reported() {
     let servers = [("good", hostile(&["echo"]))];
@@ -278,7 +278,6 @@ async fn file_saved_in_two_steps_is_read_once_complete() {
     assert!(calls > 0 && !gateway.log().contains("the last good one stays"), "{}", gateway.log());
 }
 
-/// Audit: a name that is used again must not show what the old server of that name offered.
 #[tokio::test]
 async fn reused_server_name_does_not_show_old_tools() {
     let old = ScriptedServer::start(TestEra::Modern).await;
@@ -309,7 +308,7 @@ async fn reused_server_name_does_not_show_old_tools() {
     assert_eq!(client(&gateway).await.names("tools/list", "tools").await, ["s_take"]);
 }
 
-/// First use B2: a server whose list of tools fails was "connected, 0 tools".
+/// It must not look like a connected server without tools.
 #[tokio::test]
 async fn server_that_cannot_list_its_tools_is_in_error() {
     let script = r#"while read -r line; do

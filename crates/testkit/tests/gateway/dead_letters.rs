@@ -27,11 +27,11 @@ fn broken() -> ScriptedAnswer {
 
 /// Makes the command of `led` a link, which can be removed. Changing the command would make it another server, whose
 /// tools are unknown.
-fn link_command(ledger: &LedgerGateway) {
+fn link_command(ledger: &LedgerGateway, settings: Value) {
     let mut led = entry();
     led["args"][1] = ledger.home.path("ledger.txt").display().to_string().into();
     led["command"] = ledger.home.path("led-server").display().to_string().into();
-    ledger.home.configure(json!({}), &[("led", led)]);
+    ledger.home.configure(settings, &[("led", led)]);
 }
 
 /// Creates or removes the link to the command of `led`.
@@ -43,10 +43,42 @@ fn set_health(ledger: &LedgerGateway, healthy: bool) {
 }
 
 #[tokio::test]
+async fn status_and_doctor_count_what_waits_for_a_decision() {
+    let ledger = LedgerGateway::start(json!({})).await.ready().await;
+    let idle = ledger.json(&["status"]);
+    assert_eq!((&idle["held_calls"], &idle["dead_letters"]), (&json!(0), &json!(0)), "{idle}");
+    set_health(&ledger, true);
+    link_command(&ledger, json!({}));
+    let ledger = ledger.survive().await.ready().await;
+    set_health(&ledger, false);
+    let ledger = ledger.survive().await;
+    let failed = ledger.run(&["call", "led_write_entry", "text=lost"]);
+    assert!(!failed.status.success(), "{failed:?}");
+    link_command(&ledger, json!({ "approval": { "default": "writes" } }));
+    let reloaded = ledger.run(&["reload"]);
+    assert!(reloaded.status.success(), "{reloaded:?}");
+    let held = ledger.run(&["call", "led_write_entry", "text=held"]);
+    assert_eq!(held.status.code(), Some(4), "{held:?}");
+    let waiting = ledger.json(&["status"]);
+    assert_eq!((&waiting["held_calls"], &waiting["dead_letters"]), (&json!(1), &json!(1)), "{waiting}");
+    let text = |words: &[&str]| String::from_utf8(ledger.run(words).stdout).unwrap();
+    for (command, expected) in [
+        ("status", "held      1 call waits for approval: `toolbooth approvals`"),
+        ("status", "failed    1 dead letter: `toolbooth dead-letters`"),
+        ("doctor", "1 call waits for approval"),
+        ("doctor", "1 dead letter"),
+    ] {
+        let output = text(&[command]);
+        assert!(output.contains(expected), "{output}");
+    }
+    assert!(!text(&["doctor"]).contains("No problems found"));
+}
+
+#[tokio::test]
 async fn hundred_dead_letters_survive_a_kill_and_are_replayed_once() {
     let ledger = LedgerGateway::start(json!({})).await.ready().await;
     set_health(&ledger, true);
-    link_command(&ledger);
+    link_command(&ledger, json!({}));
     let ledger = ledger.survive().await.ready().await;
     set_health(&ledger, false);
     let ledger = ledger.survive().await;
@@ -84,8 +116,8 @@ async fn hundred_dead_letters_survive_a_kill_and_are_replayed_once() {
     let all: &[&str] = &["dead-letters", "replay", "--all", "--json"];
     let (one, two) = tokio::join!(command(all), command(all));
     let resolved = |output: &std::process::Output| {
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-        told["resolved"].as_array().unwrap().len()
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+        summary["resolved"].as_array().unwrap().len()
     };
     assert_eq!(resolved(&one.unwrap()) + resolved(&two.unwrap()), LETTERS);
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -181,7 +213,7 @@ impl MailSetup {
     }
 
     /// The caller of each request to the server.
-    fn told(&self) -> Vec<String> {
+    fn users(&self) -> Vec<String> {
         let seen = self.mail.seen("tools/call").into_iter();
         seen.map(|seen| {
             let body: Value = serde_json::from_str(&seen.body).unwrap();
@@ -231,13 +263,13 @@ async fn replay_runs_as_the_original_caller() {
     assert_eq!((status, &refused["code"]), (400, &json!("request.bad-body")));
     let (status, warned) = post.replay(ROOT, &id, "").await;
     assert_eq!((status, &warned["code"]), (409, &json!("dead-letter.may-have-happened")));
-    assert_eq!(post.told().len(), 2, "only the failed calls were sent");
+    assert_eq!(post.users().len(), 2, "only the failed calls were sent");
     for id in [&id, &forged] {
         let (status, made) = post.replay(ROOT, id, ANYWAY).await;
         assert_eq!((status, &made["dead_letter"]["state"]), (200, &json!("resolved")), "{made}");
         assert_eq!(made["result"], Value::Null, "the result belongs to Ann");
     }
-    assert_eq!(post.told(), ["ann"; 4]);
+    assert_eq!(post.users(), ["ann"; 4]);
     let audit = post.http(ROOT).get_json("/audit?limit=100").await;
     let rows = audit["rows"].as_array().unwrap();
     for kind in ["dead_letter", "call"] {
@@ -258,12 +290,12 @@ async fn replay_needs_the_current_rights_of_the_caller() {
     let gone =
         poll(TEST_TIMEOUT, || async { (http.get_json("/tools").await["tools"] == json!([])).then_some(()) });
     gone.await.expect("Ann loses her rights");
-    let calls = post.told().len();
+    let calls = post.users().len();
     for user in [ANN, ROOT] {
         let (status, problem) = post.replay(user, &id, "").await;
         assert_eq!((status, &problem["code"]), (403, &json!("call.rights-gone")), "{problem}");
     }
-    assert_eq!(post.told().len(), calls, "nothing was sent");
+    assert_eq!(post.users().len(), calls, "nothing was sent");
     let letter = post.letter(&id).await;
     assert_eq!((&letter["state"], &letter["next_retry_ms"]), (&json!("pending"), &Value::Null));
     post.home.configure(post.settings.clone(), &[("mail", MailSetup::entry(&post.mail))]);
@@ -273,10 +305,10 @@ async fn replay_needs_the_current_rights_of_the_caller() {
     });
     let made = made.await.expect("the call runs once the rights are back");
     assert_eq!(made["result"]["content"][0]["text"], "done");
-    assert_eq!(post.told().last().map(String::as_str), Some("ann"));
+    assert_eq!(post.users().last().map(String::as_str), Some("ann"));
 }
 
-// Audit: a replay had no client name, so client rules did not apply to it.
+// A replay has the client name of its first call.
 #[tokio::test]
 async fn client_rules_apply_to_replays() {
     let post = MailSetup::open(json!({})).await;
@@ -294,12 +326,12 @@ async fn client_rules_apply_to_replays() {
     post.home.configure(settings, &[("mail", MailSetup::entry(&post.mail))]);
     let (status, report) = post.http(ROOT).post_json("/servers/reload", "").await;
     assert_eq!(status, 200, "{report}");
-    let sent = post.told().len();
+    let sent = post.users().len();
     for user in [ANN, ROOT] {
         let (status, problem) = post.replay(user, &of_scribe, "").await;
         assert_eq!((status, &problem["code"]), (403, &json!("call.refused")), "{problem}");
     }
-    assert_eq!(post.told().len(), sent, "nothing was sent");
+    assert_eq!(post.users().len(), sent, "nothing was sent");
     assert_eq!(post.replay(ANN, &of_another, "").await.0, 200, "the rule applies to that client only");
 }
 
@@ -309,12 +341,12 @@ async fn kill_during_a_replay_leaves_only_writes_in_doubt() {
     let write = post.fail("send_note", json!({ "note": "once" })).await;
     let read = post.fail("list_notes", json!({})).await;
     post.mail.answer(ScriptedAnswer::Stalls { text: "{".into(), length: 100 });
-    let before = post.told().len();
+    let before = post.users().len();
     for id in [&write, &read] {
         let (http, path) = (post.http(ROOT), format!("/dead-letters/{id}/replay"));
         tokio::spawn(async move { http.try_post(&path, ANYWAY).await });
     }
-    let both = poll(TEST_TIMEOUT, || async { (post.told().len() == before + 2).then_some(()) });
+    let both = poll(TEST_TIMEOUT, || async { (post.users().len() == before + 2).then_some(()) });
     both.await.expect("both are running");
     assert_eq!(post.letter(&write).await["state"], "retrying");
     let (status, busy) = post.replay(ANN, &write, ANYWAY).await;
@@ -340,7 +372,7 @@ async fn only_safe_calls_are_replayed_automatically() {
     let over = poll(long, || async { (post.letter(&read).await["state"] == "resolved").then_some(()) });
     over.await.unwrap_or_else(|| panic!("{}", post.gateway.log()));
     assert_eq!(post.letter(&write).await["state"], "pending");
-    assert_eq!(post.told(), ["ann"; 3]);
+    assert_eq!(post.users(), ["ann"; 3]);
 }
 
 #[tokio::test]
@@ -365,7 +397,7 @@ async fn only_accepted_calls_that_failed_become_dead_letters() {
         let http = http.clone();
         tokio::spawn(async move { http.try_post("/tools/mail_send_note/call", &body).await })
     };
-    let sent = poll(TEST_TIMEOUT, || async { (post.told().len() == 2).then_some(()) });
+    let sent = poll(TEST_TIMEOUT, || async { (post.users().len() == 2).then_some(()) });
     sent.await.expect("it is running");
     hanging.abort();
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -394,7 +426,7 @@ async fn dead_letter_without_its_key_can_be_read_but_not_replayed() {
     let mut post = MailSetup::open(json!({ "key": first })).await;
     let id = post.fail("list_notes", json!({})).await;
     post.mail.answer(ok());
-    let calls = post.told().len();
+    let calls = post.users().len();
     for (key, expected) in [(&second, (500, json!("dead-letter.key-lost"))), (&first, (200, Value::Null))] {
         post.settings["dead_letters"]["key"] = key.as_str().into();
         post.home.configure(post.settings.clone(), &[("mail", MailSetup::entry(&post.mail))]);
@@ -405,5 +437,5 @@ async fn dead_letter_without_its_key_can_be_read_but_not_replayed() {
         let (status, answer) = post.replay(ANN, &id, "").await;
         assert_eq!((status, answer["code"].clone()), expected, "{answer}");
     }
-    assert_eq!(post.told().len(), calls + 1);
+    assert_eq!(post.users().len(), calls + 1);
 }

@@ -114,8 +114,8 @@ async fn users_receive_only_their_own_events_and_administrators_all() {
     for (token, tool) in [(&known.ann.0, "desk_echo"), (&known.bob, "vault_echo"), (&known.cat, "open_echo")]
     {
         for era in [TestEra::Legacy, TestEra::Modern] {
-            let told = known.client(era, token).await.call(tool, json!({ "message": secret })).await;
-            assert!(told.code().is_none(), "{}", told.answer);
+            let transcript = known.client(era, token).await.call(tool, json!({ "message": secret })).await;
+            assert!(transcript.code().is_none(), "{}", transcript.answer);
         }
         // Hidden tools are not in events either.
         known.client(TestEra::Modern, token).await.call("vault_nothing", json!({})).await;
@@ -190,8 +190,8 @@ async fn approvals_and_plans_emit_events() {
     let ledger = LedgerGateway::start(settings).await.ready().await;
     let mut events = open(&ledger.gateway.http(), "?types=call.*,plan.*,tool.result", &[]).await;
     let caller = client(&ledger.gateway).await;
-    let held = |told: toolbooth_testkit::world::Transcript| {
-        told.result()["_meta"]["toolbooth/held"]["id"].as_str().unwrap_or_default().to_owned()
+    let held = |transcript: toolbooth_testkit::world::Transcript| {
+        transcript.result()["_meta"]["toolbooth/held"]["id"].as_str().unwrap_or_default().to_owned()
     };
     for (answer, decided) in [("approve", "call.approved"), ("reject", "call.rejected")] {
         let id = held(caller.call("led_write_entry", json!({ "text": answer })).await);
@@ -257,8 +257,8 @@ async fn cli_follows_events_and_reconnects_after_a_restart() {
     let gateway = home.start().await;
     gateway.connected(&["good"]).await;
     client(&gateway).await.call("good_ok", json!({})).await;
-    let told = run(&home, &["events", "--types", "tool.*"], None);
-    let text = String::from_utf8(told.stdout).unwrap();
+    let output = run(&home, &["events", "--types", "tool.*"], None);
+    let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert!(
         lines.len() == 2 && lines[1].contains("tool.result") && lines[1].contains("good.ok  done"),

@@ -142,18 +142,18 @@ async fn values_that_are_not_files_are_sent_with_a_warning_or_refused_as_configu
     scene.upstream.answer(ScriptedAnswer::result(r#"{"content":[],"resultType":"complete"}"#));
     let client = TestClient::of(TestEra::Modern, scene.gateway.address).await;
     for name in ["", "nope.txt", "https://files.example/a.txt"] {
-        let told = client.call("srv_read", json!({ "filename": name })).await;
+        let transcript = client.call("srv_read", json!({ "filename": name })).await;
         let seen = scene.upstream.seen("tools/call").pop().unwrap();
         let body: Value = serde_json::from_str(&seen.body).unwrap();
         assert_eq!(body["params"]["arguments"]["filename"], name);
-        let warned = told.answer.to_string();
+        let warned = transcript.answer.to_string();
         assert!(warned.contains("is not one of your files"), "{warned}");
     }
     let strict = FileSetup::new(json!({ "unknown": "error" })).await;
     strict.put("a.txt", "aaaa").await;
     let client = TestClient::of(TestEra::Modern, strict.gateway.address).await;
-    let told = client.call("srv_merge", json!({ "file_names": ["a.txt", "nope.txt"] })).await;
-    assert_eq!(told.fault(), "call.unknown-file", "{}", told.answer);
+    let transcript = client.call("srv_merge", json!({ "file_names": ["a.txt", "nope.txt"] })).await;
+    assert_eq!(transcript.fault(), "call.unknown-file", "{}", transcript.answer);
     assert_eq!(strict.upstream.seen("tools/call").len(), 0);
 }
 
@@ -239,13 +239,13 @@ async fn echoed_file_url_does_not_reach_the_model() {
     scene.put("a.txt", "aaaa").await;
     let client = TestClient::of(TestEra::Modern, scene.gateway.address).await;
     scene.upstream.answer(ScriptedAnswer::Echo);
-    let told = client.call("srv_read", json!({ "filename": "a.txt" })).await;
+    let transcript = client.call("srv_read", json!({ "filename": "a.txt" })).await;
     assert!(
-        told.text().contains("/files/download/") && told.text().contains("token=[redacted]"),
+        transcript.text().contains("/files/download/") && transcript.text().contains("token=[redacted]"),
         "{}",
-        told.answer
+        transcript.answer
     );
-    assert!(!told.text().contains("token=v1"), "{}", told.answer);
+    assert!(!transcript.text().contains("token=v1"), "{}", transcript.answer);
 }
 
 #[tokio::test]
@@ -431,8 +431,8 @@ async fn oversized_forms_are_refused_in_bounded_memory() {
     for (case, body) in cases {
         let headers = [("content-type", "multipart/form-data; boundary=x")];
         let reply = scene.gateway.http().send(Method::POST, "/files", &headers, body).await;
-        let (status, told) = (reply.status, reply.json().await);
-        assert_eq!(status, 400, "{case}: {told}");
+        let (status, problem) = (reply.status, reply.json().await);
+        assert_eq!(status, 400, "{case}: {problem}");
     }
     let no_boundary = [("content-type", "multipart/form-data")];
     let reply = scene.gateway.http().send(Method::POST, "/files", &no_boundary, "x").await;
@@ -479,11 +479,11 @@ async fn pour(gateway: &Gateway, length: Option<usize>, pieces: usize) -> (usize
 #[tokio::test]
 async fn oversized_upload_is_refused_while_it_is_received() {
     let scene = FileSetup::new(json!({ "max_upload_bytes": 8 * MIB })).await;
-    let told = |answer: &str| answer.starts_with("HTTP/1.1 413 ") && answer.contains("file.too-large");
+    let is_refused = |answer: &str| answer.starts_with("HTTP/1.1 413 ") && answer.contains("file.too-large");
     let (sent, answer) = pour(&scene.gateway, Some(100 * MIB), 100).await;
-    assert!(sent < 5 && told(&answer), "refused by `Content-Length`: {sent} {answer}");
+    assert!(sent < 5 && is_refused(&answer), "refused by `Content-Length`: {sent} {answer}");
     let (sent, answer) = pour(&scene.gateway, None, 100).await;
-    assert!((8..30).contains(&sent) && told(&answer), "refused by the bytes received: {sent} {answer}");
+    assert!((8..30).contains(&sent) && is_refused(&answer), "refused by the bytes received: {sent} {answer}");
     // An upload slightly over the limit, sent to its end, can still read the answer.
     let http = scene.gateway.http();
     let reply = http.send(Method::POST, "/files?name=x", &[], vec![0; 8 * MIB + 1]).await;

@@ -65,7 +65,7 @@ fn hides(text: &str) -> bool {
     text.contains(['\u{200c}', '\u{200b}', '\u{202e}', '\u{2066}', '\u{ad}', '\u{1b}'])
 }
 
-/// Audit: U+200C was invisible in `tools show`; the same for logs and for what people approve.
+/// U+200C is shown in `tools show`, in logs and in what people approve.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invisible_characters_in_server_text_are_escaped() {
     let upstream = ScriptedServer::start(TestEra::Modern).await;
@@ -83,13 +83,13 @@ async fn invisible_characters_in_server_text_are_escaped() {
     let gateway = home.start().await;
     gateway.connected(&["up", "noisy"]).await;
 
-    let told = |words: &[&str]| {
+    let printed = |words: &[&str]| {
         let output = run(&home, words, None);
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     };
-    let show = told(&["tools", "show", "up_odd"]);
+    let show = printed(&["tools", "show", "up_odd"]);
     assert!(show.contains("\\u{200c}") && show.contains("\\u{202e}") && !hides(&show), "{show}");
-    let logs = told(&["servers", "logs", "noisy"]);
+    let logs = printed(&["servers", "logs", "noisy"]);
     assert!(logs.contains("al\\u{200c}l \\u{202e}well") && !hides(&logs), "{logs}");
     let lines = shown(&home, &["servers", "logs", "noisy"], "well").await;
     assert!(lines.iter().any(|line| line == "│ al\\u{200c}l \\u{202e}well"), "{lines:?}");
@@ -99,9 +99,9 @@ async fn invisible_characters_in_server_text_are_escaped() {
     let body = json!({ "arguments": { "to": to }, "wait": 0 }).to_string();
     let (status, held) = gateway.http().post_json("/tools/up_take/call", &body).await;
     assert_eq!(status, 202, "{held}");
-    let page = told(&["approvals", "show", held["held"].as_str().unwrap()]);
+    let page = printed(&["approvals", "show", held["held"].as_str().unwrap()]);
     assert!(page.contains("bob\\u{202e}eva\\u{200c}") && !hides(&page), "{page}");
-    let list = told(&["approvals", "list"]);
+    let list = printed(&["approvals", "list"]);
     assert!(!hides(&list), "{list}");
     let arguments = json!({ "to": to }).to_string();
     let mut terminal = on_terminal(&home, &["call", "up_take", "--args", &arguments]);
@@ -110,8 +110,8 @@ async fn invisible_characters_in_server_text_are_escaped() {
     assert!(asked.contains("│   \"to\": \"bob\\u{202e}eva\\u{200c}\"") && !hides(&asked), "{asked:?}");
     for era in [TestEra::Legacy, TestEra::Modern] {
         let client = TestClient::with_capabilities(era, gateway.address, all_capabilities()).await;
-        let told = client.call("up_take", json!({ "to": to })).await;
-        let question: &Value = &told.questions[0];
+        let transcript = client.call("up_take", json!({ "to": to })).await;
+        let question: &Value = &transcript.questions[0];
         let message = question["params"]["message"].as_str().unwrap();
         assert!(message.contains("bob\\u{202e}eva\\u{200c}") && !hides(message), "{message:?}");
     }

@@ -135,6 +135,32 @@ async fn a_stale_change_is_refused() {
 }
 
 #[tokio::test]
+async fn a_stale_transition_is_refused() {
+    let ledger = LedgerGateway::start(json!({})).await.ready().await;
+    let http = ledger.gateway.http();
+    let (_, job) = post(&http, "/jobs", ledger_job()).await;
+    let task = json!({ "name": "Check", "summary": "Checks it" });
+    let (status, task) = post(&http, "/tasks", task).await;
+    assert_eq!(status, 201, "{task}");
+    let task_path = format!("/tasks/{}", id(&task));
+    for (path, entry, target) in [("/jobs/brief", &job, "cancelled"), (task_path.as_str(), &task, "ready")] {
+        let first = entry["updated_at"].as_i64().unwrap();
+        let (_, changed) = patch(&http, path, &json!({ "summary": "New" })).await;
+        let latest = changed["updated_at"].as_i64().unwrap();
+        assert!(latest > first, "{changed}");
+        let path = format!("{path}/transition");
+        let stale = json!({ "target_status": target, "expected_updated_at": first });
+        let (status, problem) = post(&http, &path, stale).await;
+        assert_eq!((status, &problem["code"]), (409, &json!("job.changed")), "{problem}");
+        let wrong = json!({ "target_status": target, "expected_updated_at": "now" });
+        assert_eq!(post(&http, &path, wrong).await.0, 400);
+        let current = json!({ "target_status": target, "expected_updated_at": latest });
+        let (status, changed) = post(&http, &path, current).await;
+        assert_eq!((status, &changed["status"]), (200, &json!(target)), "{changed}");
+    }
+}
+
+#[tokio::test]
 async fn a_step_that_needs_approval_holds_the_run_over_a_restart() {
     let rules = json!([{ "tools": "led_write_entry", "effect": "ask" }]);
     let ledger = LedgerGateway::start(json!({ "policy": { "rules": rules } })).await.ready().await;
@@ -159,6 +185,40 @@ async fn a_step_that_needs_approval_holds_the_run_over_a_restart() {
 }
 
 #[tokio::test]
+async fn a_decision_continues_the_run_at_once_and_its_reason_is_shown() {
+    let rules = json!([{ "tools": "led_write_entry", "effect": "ask" }]);
+    let ledger = LedgerGateway::start(json!({ "policy": { "rules": rules } })).await.ready().await;
+    let (user, http) = (ledger.user().await, ledger.gateway.http());
+    let plan = json!([
+        { "id": "look", "tool": "led_read_entries" },
+        { "id": "write", "tool": "led_write_entry", "after": ["look"], "arguments": { "text": "x" } },
+    ]);
+    post(&http, "/jobs", json!({ "name": "brief", "plan": plan })).await;
+    let (_, run) = post(&http, "/jobs/brief/run", json!({})).await;
+    let run = run_in(&http, "brief", &id(&run), &["waiting"]).await;
+    let held = run["parts"][0]["steps"][1]["held"].as_str().unwrap().to_owned();
+    let shown = said(&ledger.run(&["approvals", "show", &held]));
+    assert!(shown.contains(&format!("job brief, run {}, step write", id(&run))), "{shown}");
+    let listed = http.get_json("/approvals?state=pending").await;
+    assert_eq!(listed["approvals"][0]["run"]["name"], "brief", "{listed}");
+
+    let rejected = ledger.run(&["approvals", "reject", &held, "--reason", "not today"]);
+    assert!(rejected.status.success(), "{rejected:?}");
+    let ended = run_in(&http, "brief", &id(&run), &["failed"]).await;
+    let decided = http.get_json(&format!("/approvals/{held}")).await;
+    let waited = ended["ended_at"].as_i64().unwrap() - decided["decided_ms"].as_i64().unwrap();
+    assert!(waited < 2_500, "the run was woken: {waited} ms");
+    let reason = format!("`led_write_entry` was rejected by {user}: not today");
+    assert_eq!(ended["error"]["message"], reason, "{ended}");
+    let end = id(&run).rsplit('-').next().unwrap().to_owned();
+    let history = said(&ledger.run(&["jobs", "history", "brief", &end]));
+    assert!(history.contains(&id(&run)) && history.contains("not today"), "{history}");
+    // The record of the held call says what has become of it, and is found by the id of the held call.
+    let record = ledger.json(&["calls", "show", &held]);
+    assert_eq!((&record["name"], &record["held_state"]), (&json!("led_write_entry"), &json!("rejected")));
+}
+
+#[tokio::test]
 async fn a_cancelled_run_withdraws_its_own_held_call() {
     let rules = json!([{ "tools": "led_write_entry", "effect": "ask" }]);
     let ledger = LedgerGateway::start(json!({ "policy": { "rules": rules } })).await.ready().await;
@@ -174,6 +234,8 @@ async fn a_cancelled_run_withdraws_its_own_held_call() {
     }
     assert_ne!(held[0], held[1], "equal calls of two runs are decided one by one");
     assert!(ledger.run(&["jobs", "cancel", "first"]).status.success());
+    let cancelled = http.get_json(&format!("/jobs/first/runs/{}", runs[0])).await;
+    assert_eq!(cancelled["parts"][0]["steps"][0]["status"], "cancelled", "{cancelled}");
     let pending = http.get_json("/approvals?state=pending").await;
     assert_eq!(pending["approvals"].as_array().unwrap().len(), 1, "{pending}");
     assert_eq!(pending["approvals"][0]["id"], json!(held[1]), "{pending}");
@@ -182,9 +244,11 @@ async fn a_cancelled_run_withdraws_its_own_held_call() {
     let http = ledger.gateway.http();
     let (status, late) = post(&http, &format!("/approvals/{}/approve", held[0]), json!({})).await;
     assert_eq!((status, &late["code"]), (409, &json!("call.already-decided")), "{late}");
+    let reason = "the run of `first` was cancelled";
+    assert_eq!(late["title"], format!("held call {} was withdrawn by {user}: {reason}", held[0]));
     let ended = http.get_json(&format!("/approvals/{}", held[0])).await;
     assert_eq!((&ended["state"], &ended["decided_by"]), (&json!("rejected"), &json!(user)), "{ended}");
-    assert_eq!(ended["decision_note"], "the run of `first` was cancelled");
+    assert_eq!(ended["decision_note"], "withdrawn: the run of `first` was cancelled");
     let (status, answer) = post(&http, &format!("/approvals/{}/approve", held[1]), json!({})).await;
     assert_eq!(status, 200, "{answer}");
     run_in(&http, "second", &runs[1], &["succeeded"]).await;
@@ -269,8 +333,8 @@ async fn a_failed_job_is_escalated_to_webhooks() {
     let (_, run) = post(&http, "/jobs/mailing/run", json!({})).await;
     let run = run_in(&http, "mailing", &id(&run), &["failed"]).await;
     assert_eq!(run["escalations"], json!(["failed"]), "{run}");
-    let told = poll(TEST_TIMEOUT, || async { sink.posted().first().cloned() }).await.expect("a webhook");
-    let text = String::from_utf8_lossy(&told.body).into_owned();
+    let posted = poll(TEST_TIMEOUT, || async { sink.posted().first().cloned() }).await.expect("a webhook");
+    let text = String::from_utf8_lossy(&posted.body).into_owned();
     assert!(text.contains("job.escalated") && text.contains("editor@example.org"), "{text}");
 }
 

@@ -138,7 +138,7 @@ async fn question_at_the_end_of_a_long_result_is_recognized() {
     }
 }
 
-/// Audit: a streamed body was read outside of the deadline.
+/// The deadline includes the reading of a streamed body.
 #[tokio::test]
 async fn slow_long_result_ends_at_the_deadline() {
     for settings in [LEAN, FULL] {
@@ -161,7 +161,7 @@ async fn slow_long_result_ends_at_the_deadline() {
     }
 }
 
-/// Audit: the head of a long answer was parsed again with each piece of it.
+/// Parsing the head again with each piece of a long answer would take quadratic time.
 #[tokio::test]
 async fn large_answer_head_is_parsed_once() {
     let relay = relay(TestEra::Modern, LEAN, json!({ "timeout": 20 })).await;

@@ -36,9 +36,9 @@ async fn start(client: &TestClient, tool: &str, arguments: Value) -> Transcript 
 
 /// Calls a tool that becomes a task, and returns the task's id.
 async fn started(client: &TestClient, tool: &str, arguments: Value) -> String {
-    let told = start(client, tool, arguments).await;
-    let task = told.result();
-    assert_eq!(task["resultType"], "task", "{}", told.answer);
+    let transcript = start(client, tool, arguments).await;
+    let task = transcript.result();
+    assert_eq!(task["resultType"], "task", "{}", transcript.answer);
     assert!(matches!(task["status"].as_str(), Some("working" | "input_required")), "{task}");
     for member in ["createdAt", "lastUpdatedAt"] {
         assert!(task[member].as_str().is_some_and(|time| time.ends_with('Z')), "{member}: {task}");
@@ -95,11 +95,14 @@ async fn long_call_becomes_a_task_and_a_short_one_does_not() {
             "{record}"
         );
 
-        let told = client.call("srv_greet", json!({ "name": "Ann" })).await;
-        assert_eq!((told.text(), &told.result()["resultType"]), ("Hello, Ann!", &json!("complete")));
+        let transcript = client.call("srv_greet", json!({ "name": "Ann" })).await;
+        assert_eq!(
+            (transcript.text(), &transcript.result()["resultType"]),
+            ("Hello, Ann!", &json!("complete"))
+        );
         let waiting = TestClient::of(TestEra::Modern, gateway.address).await;
-        let told = waiting.call("srv_slow_compute", json!({ "seconds": 0.8, "label": "y" })).await;
-        assert_eq!(told.text(), "Computed \"y\" for 0.8 s.", "a client without tasks waits");
+        let transcript = waiting.call("srv_slow_compute", json!({ "seconds": 0.8, "label": "y" })).await;
+        assert_eq!(transcript.text(), "Computed \"y\" for 0.8 s.", "a client without tasks waits");
     }
 }
 
@@ -127,8 +130,8 @@ async fn questions_of_a_task_are_answered_one_by_one() {
     for (key, name) in keys.iter().zip(["Ann", "Bob"]) {
         let answer = json!({ "action": "accept", "content": { "name": name } });
         let params = json!({ "taskId": id, "inputResponses": { key: answer, "unknown": {} } });
-        let told = client.start("tasks/update", params).await.finish().await;
-        assert_eq!(*told.result(), json!({ "resultType": "complete" }), "{}", told.answer);
+        let transcript = client.start("tasks/update", params).await.finish().await;
+        assert_eq!(*transcript.result(), json!({ "resultType": "complete" }), "{}", transcript.answer);
         let task = about(&client, "tasks/get", &id).await.result().clone();
         assert_eq!(task["inputRequests"].get(key), None, "the question was answered: {task}");
     }
@@ -144,8 +147,8 @@ async fn cancelled_task_ends_its_call() {
         let client = following(gateway.address).await;
         let id = started(&client, "srv_slow_compute", json!({ "seconds": 60 })).await;
         for _ in 0..2 {
-            let told = about(&client, "tasks/cancel", &id).await;
-            assert_eq!(*told.result(), json!({ "resultType": "complete" }), "{}", told.answer);
+            let transcript = about(&client, "tasks/cancel", &id).await;
+            assert_eq!(*transcript.result(), json!({ "resultType": "complete" }), "{}", transcript.answer);
             assert_eq!(about(&client, "tasks/get", &id).await.result()["status"], "cancelled");
         }
         let http = gateway.http();
@@ -220,8 +223,13 @@ async fn tasks_survive_a_kill_or_fail() {
     let task = about(&client, "tasks/get", &lost).await.result().clone();
     assert_eq!(task["status"], "failed", "{task}");
     assert_eq!(task["error"]["data"]["toolbooth"]["code"], "call.outcome-unknown", "{task}");
-    let told = about(&client, "tasks/cancel", &lost).await;
-    assert_eq!(told.result()["resultType"], "complete", "an ended task can be cancelled: {}", told.answer);
+    let transcript = about(&client, "tasks/cancel", &lost).await;
+    assert_eq!(
+        transcript.result()["resultType"],
+        "complete",
+        "an ended task can be cancelled: {}",
+        transcript.answer
+    );
 }
 
 #[tokio::test]
@@ -247,8 +255,8 @@ async fn held_call_is_withdrawn_when_its_task_is_cancelled() {
     let client = TestClient::with_capabilities(TestEra::Modern, address, with_tasks(json!({}))).await;
     let id = started(&client, "led_write_entry", json!({ "text": "never" })).await;
     let held = held_call(&http).await;
-    let told = about(&client, "tasks/cancel", &id).await;
-    assert_eq!(*told.result(), json!({ "resultType": "complete" }), "{}", told.answer);
+    let transcript = about(&client, "tasks/cancel", &id).await;
+    assert_eq!(*transcript.result(), json!({ "resultType": "complete" }), "{}", transcript.answer);
     assert_eq!(http.get_json("/approvals?state=pending").await["approvals"], json!([]));
     assert_eq!(about(&client, "tasks/get", &id).await.result()["status"], "cancelled");
     let (status, late) = http.post_json(&format!("/approvals/{held}/approve"), "").await;
@@ -272,8 +280,8 @@ async fn held_call_of_a_task_is_withdrawn_at_another_gateway() {
     let id = started(&here, "srv_slow_compute", json!({ "seconds": 0 })).await;
     let http = second.http();
     let held = held_call(&http).await;
-    let told = about(&there, "tasks/cancel", &id).await;
-    assert_eq!(told.result()["resultType"], "complete", "{}", told.answer);
+    let transcript = about(&there, "tasks/cancel", &id).await;
+    assert_eq!(transcript.result()["resultType"], "complete", "{}", transcript.answer);
     assert_eq!(http.get_json("/approvals?state=pending").await["approvals"], json!([]));
     let (status, late) = first.http().post_json(&format!("/approvals/{held}/approve"), "").await;
     assert_eq!((status, &late["code"]), (409, &json!("call.already-decided")), "{late}");
@@ -285,18 +293,24 @@ async fn task_of_a_server_is_a_slow_call_for_clients_without_tasks() {
     let (_home, gateway) = gateway("modern").await;
     let legacy = TestClient::of(TestEra::Legacy, gateway.address).await;
     // The server runs this tool only as a task.
-    let told = legacy.call("srv_failing_job", json!({})).await;
+    let transcript = legacy.call("srv_failing_job", json!({})).await;
     assert_eq!(
-        (told.is_error(), told.text()),
+        (transcript.is_error(), transcript.text()),
         (true, "The job failed, as it always does."),
         "{}",
-        told.answer
+        transcript.answer
     );
-    let told = legacy.call("srv_slow_compute", json!({ "seconds": 0, "label": "z" })).await;
-    assert_eq!(told.text(), "Computed \"z\" for 0 s.");
+    let transcript = legacy.call("srv_slow_compute", json!({ "seconds": 0, "label": "z" })).await;
+    assert_eq!(transcript.text(), "Computed \"z\" for 0 s.");
     let accepts = |_: &str, _: &Value| json!({ "action": "accept", "content": { "confirm": true } });
-    let told = legacy.clone().answering(accepts).call("srv_confirm_delete", json!({ "filename": "a" })).await;
-    assert_eq!((told.text(), told.questions.len()), ("\"a\" was deleted.", 1), "{}", told.answer);
+    let transcript =
+        legacy.clone().answering(accepts).call("srv_confirm_delete", json!({ "filename": "a" })).await;
+    assert_eq!(
+        (transcript.text(), transcript.questions.len()),
+        ("\"a\" was deleted.", 1),
+        "{}",
+        transcript.answer
+    );
     let (status, answer) =
         gateway.http().post_json("/tools/srv_failing_job/call", r#"{"arguments":{}}"#).await;
     let text = &answer["result"]["content"][0]["text"];
@@ -314,8 +328,8 @@ async fn task_of_another_gateway_is_seen_and_cancelled() {
     let (here, there) = (following(first.address).await, following(second.address).await);
     let id = started(&here, "srv_slow_compute", json!({ "seconds": 60 })).await;
     assert_eq!(about(&there, "tasks/get", &id).await.result()["status"], "working");
-    let told = about(&there, "tasks/cancel", &id).await;
-    assert_eq!(told.result()["resultType"], "complete", "{}", told.answer);
+    let transcript = about(&there, "tasks/cancel", &id).await;
+    assert_eq!(transcript.result()["resultType"], "complete", "{}", transcript.answer);
     reached(&here, &id, &["cancelled"]).await;
     let id = started(&here, "srv_slow_compute", json!({ "seconds": 0.6, "label": "x" })).await;
     let task = reached(&there, &id, &ENDED).await;

@@ -117,7 +117,7 @@ async fn rule_applies_to_every_form_of_a_name() {
     }
 }
 
-/// First use: names repeated their server, as in `bank_bank_pay`. Old spellings stay accepted, and a rule with either
+/// Without this, a name would be `bank_bank_pay`. That spelling stays accepted, and a rule with either
 /// spelling applies.
 #[tokio::test]
 async fn repeated_server_name_is_left_out_and_both_spellings_work() {

@@ -124,7 +124,7 @@ async fn retry_after_a_date_is_waited_for() {
     assert!(start.elapsed() >= Duration::from_secs(3), "{:?}", start.elapsed());
 }
 
-/// Audit: "server `_manifest` did not answer". A time-out names the provider by its configured name.
+/// A time-out names the provider by its configured name, not `_manifest`.
 #[tokio::test]
 async fn timeout_of_a_manifest_tool_names_its_provider() {
     let slow = ScriptedServer::start(TestEra::Modern).await;
@@ -197,6 +197,27 @@ async fn servers_that_return_together_are_connected_in_batches() {
     });
     assert!(up.await.is_some(), "{}", gateway.http().get_json("/servers").await);
     assert!(peak.load(Ordering::SeqCst) <= AT_ONCE, "{peak:?} concurrent attempts");
+}
+
+/// Many commands on a small machine would share its cores until no handshake is in time, so they start in batches.
+#[tokio::test]
+async fn commands_start_in_batches() {
+    /// `START_AT_ONCE` of the engine.
+    const AT_ONCE: usize = 16;
+    let folder = tempfile::tempdir().unwrap();
+    let starts = folder.path().join("starts");
+    let script = format!("echo started >> '{}'; exec sleep 60", starts.display());
+    let names: Vec<String> = (0..AT_ONCE + 4).map(|number| format!("s{number}")).collect();
+    // They never answer, so none of them makes room for another one.
+    let entry = json!({ "command": "/bin/sh", "args": ["-c", script], "connect_timeout": 60 });
+    let entries: Vec<(&str, Value)> = names.iter().map(|name| (name.as_str(), entry.clone())).collect();
+    let home = Home::new(&entries);
+    let gateway = home.start().await;
+    let started = || std::fs::read_to_string(&starts).unwrap_or_default().lines().count();
+    let full = poll(TEST_TIMEOUT, || async { (started() >= AT_ONCE).then_some(()) });
+    assert!(full.await.is_some(), "{} {}", started(), gateway.log());
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(started(), AT_ONCE);
 }
 
 /// A persistent connection.

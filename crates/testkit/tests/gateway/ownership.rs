@@ -105,7 +105,7 @@ fn weak_proxy_secret_is_refused() {
     }
 }
 
-/// Audit: `forward_headers` must not forward credentials for this gateway.
+/// `forward_headers` must not forward credentials for this gateway.
 #[test]
 fn credentials_of_callers_cannot_be_forwarded() {
     for header in ["X-Proxy-Secret", "x-user-email", "Cookie", "Authorization"] {

@@ -241,7 +241,7 @@ async fn tool_details_show_its_terms_and_no_secret() {
     assert_eq!(whole["servers"].as_array().map(Vec::len), Some(1), "cat does not see servers of personas");
 }
 
-/// First use B17: tools were shown as asked about and as not parallel, while no person was asked and calls overlapped.
+/// Labels of a tool do not say whether a person is asked or whether calls overlap.
 #[tokio::test]
 async fn details_tell_labels_from_what_the_gateway_does() {
     let upstream = ScriptedServer::start(TestEra::Modern).await;
@@ -283,21 +283,21 @@ async fn page_is_sent_again_only_if_the_catalog_changed() {
     registry.common.list(tools(&["alpha", "omega"]));
     let refused = http.send(Method::POST, "/registry/refresh?force=true", &[], "").await;
     assert_eq!(refused.status, 403, "only administrators can refresh");
-    let (status, told) = registry.gateway.http().post_json("/registry/refresh?force=true", "").await;
-    assert_eq!(status, 200, "{told}");
-    let states: Vec<&str> = told["servers"]
+    let (status, refreshed) = registry.gateway.http().post_json("/registry/refresh?force=true", "").await;
+    assert_eq!(status, 200, "{refreshed}");
+    let states: Vec<&str> = refreshed["servers"]
         .as_array()
         .expect("servers")
         .iter()
         .filter_map(|server| server["state"].as_str())
         .collect();
-    assert_eq!(states, ["connected"; 3], "{told}");
+    assert_eq!(states, ["connected"; 3], "{refreshed}");
     let changed = http.send(Method::GET, "/tools", &[("if-none-match", &tag)], "").await;
     assert_eq!(changed.status, 200);
     assert_ne!(changed.header("etag"), Some(tag.as_str()));
     let page = changed.json().await;
     assert_eq!(names_of(&page), ["common_alpha", "common_omega"]);
-    assert_eq!(page["revision"], told["revision"]);
+    assert_eq!(page["revision"], refreshed["revision"]);
     drop(registry.root);
 }
 

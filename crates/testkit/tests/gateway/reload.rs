@@ -123,7 +123,7 @@ async fn offered(http: &Http) -> Vec<String> {
     names.filter(|name| name.starts_with("good_") || name.starts_with("other_")).collect()
 }
 
-// Audit: rules were applied although the servers of the same configuration could not be.
+// Rules must not be applied if the servers of the same configuration cannot be.
 #[tokio::test]
 async fn reload_that_the_store_refuses_changes_nothing() {
     let home = Home::new(&[("good", hostile(&["echo"])), ("other", hostile(&["echo"]))]);
@@ -153,7 +153,6 @@ async fn reload_that_the_store_refuses_changes_nothing() {
     assert_eq!(offered(&http).await, ["good_echo"]);
 }
 
-// Audit: a reload admitted every local user as the owner.
 #[tokio::test]
 async fn only_a_restart_can_admit_every_local_user() {
     let servers = [("good", hostile(&["echo"]))];
@@ -176,7 +175,7 @@ async fn only_a_restart_can_admit_every_local_user() {
     works(&gateway, "good").await;
 }
 
-// Audit: process sharing was decided at the start, when there was only one user.
+// Whether processes are shared is decided again when the users change.
 #[tokio::test]
 async fn users_do_not_share_processes_after_a_change_to_tokens() {
     let mark = token("kept");

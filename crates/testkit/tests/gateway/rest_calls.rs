@@ -132,6 +132,45 @@ async fn record_of_a_call_is_for_its_user_and_administrators() {
 }
 
 #[tokio::test]
+async fn calls_are_found_by_client_session_time_and_name() {
+    let (_home, gateway) = gateway("both").await;
+    let http = gateway.http();
+    let body = r#"{"arguments":{"a":1,"b":1},"session":"work"}"#;
+    let (status, answer) = http.post_json("/tools/srv_add/call", body).await;
+    assert_eq!(status, 200, "{answer}");
+    let client = TestClient::named("editor", TestEra::Modern, gateway.address).await;
+    client.call("srv_slow", json!({ "ms": 1 })).await;
+    let found = poll(TEST_TIMEOUT, || async {
+        let newest = http.get_json("/calls?client=editor").await["calls"][0].clone();
+        newest.is_object().then_some(newest)
+    });
+    let newest = found.await.expect("the call of the client");
+    assert_eq!((&newest["client"], &newest["tool"]), (&json!("editor"), &json!("slow")), "{newest}");
+    let ended_ms = newest["at_ms"].as_i64().unwrap_or(0) + newest["duration_ms"].as_i64().unwrap_or(0);
+    let (later, earlier) = (ended_ms + 60_000, ended_ms - 600_000);
+    let cases: [(String, &[&str]); 10] = [
+        (String::new(), &["slow", "add"]),
+        ("?session=work".into(), &["add"]),
+        ("?session=wor".into(), &[]),
+        ("?q=SRV_sl".into(), &["slow"]),
+        ("?q=d".into(), &["add"]),
+        ("?q=nothing".into(), &[]),
+        (format!("?since={earlier}&until={later}"), &["slow", "add"]),
+        (format!("?since={later}"), &[]),
+        (format!("?until={earlier}"), &[]),
+        ("?client=editor&session=work".into(), &[]),
+    ];
+    for (query, expected) in cases {
+        let page = http.get_json(&format!("/calls{query}")).await;
+        let calls = page["calls"].as_array().unwrap_or_else(|| panic!("{page}")).iter();
+        let tools: Vec<&str> = calls.map(|call| call["tool"].as_str().unwrap_or_default()).collect();
+        assert_eq!(tools, expected, "{query}");
+    }
+    let reply = http.send(Method::GET, "/calls?since=yesterday", &[], "").await;
+    assert_eq!((reply.status, &reply.json().await["code"]), (400, &json!("request.bad-query")));
+}
+
+#[tokio::test]
 async fn running_call_is_listed_and_cancelled() {
     let (_home, gateway) = gateway("both").await;
     let http = gateway.http();

@@ -31,8 +31,8 @@ async fn open(chat: &ChatServer, more: Value) -> (Home, Gateway) {
 
 async fn poem(gateway: &Gateway, era: TestEra, tool: &str) -> String {
     let client = TestClient::with_capabilities(era, gateway.address, json!({})).await;
-    let told = client.call(tool, json!({ "topic": "rain" })).await;
-    told.answer.to_string()
+    let transcript = client.call(tool, json!({ "topic": "rain" })).await;
+    transcript.answer.to_string()
 }
 
 #[tokio::test]
@@ -68,8 +68,8 @@ async fn client_with_sampling_is_asked_instead_of_the_model() {
     for era in [TestEra::Legacy, TestEra::Modern] {
         let client = TestClient::of(era, gateway.address).await;
         for tool in ["old_sample_poem", "new_sample_poem"] {
-            let told = client.call(tool, json!({ "topic": "rain" })).await;
-            assert!(!told.is_error() && told.code().is_none(), "{}", told.answer);
+            let transcript = client.call(tool, json!({ "topic": "rain" })).await;
+            assert!(!transcript.is_error() && transcript.code().is_none(), "{}", transcript.answer);
         }
     }
     assert_eq!(chat.seen(), [] as [Value; 0]);
@@ -133,9 +133,12 @@ async fn planner_uses_the_gateway_model() {
     let (_home, gateway) = open(&chat, json!({})).await;
     let (status, answer) = gateway.http().post_json("/tools/planner_plan_task/call", call).await;
     assert!(status == 200 && answer.to_string().contains("to say it"), "{answer}");
-    let told = &chat.seen()[1]["messages"];
-    assert!(told.to_string().contains("has no JSON object"), "the model gets the error: {told}");
-    assert!(told[1]["content"].as_str().is_some_and(|text| text.contains("Tool: demo_echo")), "{told}");
+    let messages = &chat.seen()[1]["messages"];
+    assert!(messages.to_string().contains("has no JSON object"), "the model gets the error: {messages}");
+    assert!(
+        messages[1]["content"].as_str().is_some_and(|text| text.contains("Tool: demo_echo")),
+        "{messages}"
+    );
 
     let chat = ChatServer::start([ChatReply::says("no"), ChatReply::says(plan)]).await.unwrap();
     let (_home, gateway) = open(&chat, json!({ "requests_per_call": 1 })).await;

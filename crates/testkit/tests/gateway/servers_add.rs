@@ -64,7 +64,7 @@ async fn servers(home: &Home, arguments: &[&str]) -> Output {
     output(servers_command(home, arguments)).await
 }
 
-fn told(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -81,24 +81,24 @@ async fn a_running_gateway_uses_an_added_server_at_once() {
     let gateway = home.start().await;
     let program = binaries::hostile().display().to_string();
     let added = servers(&home, &["add", "second", "--env", "SHOWN=1", "--", &program, "echo"]).await;
-    assert!(added.status.success(), "{}", told(&added));
-    assert!(told(&added).contains("second: connected"), "{}", told(&added));
+    assert!(added.status.success(), "{}", printed(&added));
+    assert!(printed(&added).contains("second: connected"), "{}", printed(&added));
     assert_eq!(call(&gateway, "second_ok", json!({})).await.0, 200);
     let text = std::fs::read_to_string(home.config()).unwrap();
     assert!(text.starts_with("// mine\n") && text.contains("\"SHOWN\": \"1\""), "{text}");
 
     let twice = servers(&home, &["add", "second", "--", &program, "echo"]).await;
-    assert_eq!(twice.status.code(), Some(2), "{}", told(&twice));
-    assert!(told(&twice).contains("servers.exists"), "{}", told(&twice));
+    assert_eq!(twice.status.code(), Some(2), "{}", printed(&twice));
+    assert!(printed(&twice).contains("servers.exists"), "{}", printed(&twice));
 
     let disabled = servers(&home, &["disable", "second"]).await;
-    assert!(disabled.status.success(), "{}", told(&disabled));
+    assert!(disabled.status.success(), "{}", printed(&disabled));
     assert_eq!(gateway.server("second").await["state"], "disabled");
     let enabled = servers(&home, &["enable", "second"]).await;
-    assert!(enabled.status.success(), "{}", told(&enabled));
+    assert!(enabled.status.success(), "{}", printed(&enabled));
     assert_eq!(gateway.server("second").await["state"], "connected");
     let removed = servers(&home, &["remove", "second"]).await;
-    assert!(removed.status.success(), "{}", told(&removed));
+    assert!(removed.status.success(), "{}", printed(&removed));
     assert_eq!(gateway.server("second").await["code"], "server.unknown");
     let text = std::fs::read_to_string(home.config()).unwrap();
     assert!(text.starts_with("// mine\n") && !text.contains("second"), "{text}");
@@ -111,12 +111,12 @@ async fn an_entry_that_cannot_be_used_is_taken_back() {
     let home = Home::new(&[("echo", hostile(&["echo"]))]);
     let before = std::fs::read_to_string(home.config()).unwrap();
     let refused = servers(&home, &["add", "bad", "https://"]).await;
-    assert_eq!(refused.status.code(), Some(2), "{}", told(&refused));
-    assert!(told(&refused).contains("config.bad-url"), "{}", told(&refused));
+    assert_eq!(refused.status.code(), Some(2), "{}", printed(&refused));
+    assert!(printed(&refused).contains("config.bad-url"), "{}", printed(&refused));
     assert_eq!(std::fs::read_to_string(home.config()).unwrap(), before);
     let refused = servers(&home, &["add", "bad name", "--", "x"]).await;
-    assert_eq!(refused.status.code(), Some(2), "{}", told(&refused));
-    assert!(told(&refused).contains("usage.server-name"), "{}", told(&refused));
+    assert_eq!(refused.status.code(), Some(2), "{}", printed(&refused));
+    assert!(printed(&refused).contains("usage.server-name"), "{}", printed(&refused));
 }
 
 fn described(status: &str) -> Value {
@@ -155,21 +155,22 @@ async fn a_server_is_added_from_a_registry_and_then_without_it() {
 
     let missing = with_npx(&["add", "io.github.ann/weather", "--yes"]).await;
     assert!(
-        told(&missing).contains("registry.missing-input") && told(&missing).contains("`city`"),
+        printed(&missing).contains("registry.missing-input") && printed(&missing).contains("`city`"),
         "{}",
-        told(&missing)
+        printed(&missing)
     );
     let unasked = with_npx(&["add", "io.github.ann/weather", "--input", "city=Ulm"]).await;
-    assert_eq!(unasked.status.code(), Some(2), "{}", told(&unasked));
+    assert_eq!(unasked.status.code(), Some(2), "{}", printed(&unasked));
     assert!(
-        told(&unasked).contains("servers.not-confirmed") && told(&unasked).contains("@ann/weather@1.0.0")
+        printed(&unasked).contains("servers.not-confirmed")
+            && printed(&unasked).contains("@ann/weather@1.0.0")
     );
     let deleted = with_npx(&["add", "io.github.ann/gone", "--yes", "--input", "city=Ulm"]).await;
-    assert!(told(&deleted).contains("registry.deleted"), "{}", told(&deleted));
+    assert!(printed(&deleted).contains("registry.deleted"), "{}", printed(&deleted));
     let unknown = with_npx(&["add", "io.github.ann/unknown", "--yes"]).await;
-    assert!(told(&unknown).contains("registry.not-found"), "{}", told(&unknown));
+    assert!(printed(&unknown).contains("registry.not-found"), "{}", printed(&unknown));
     let added = with_npx(&["add", "io.github.ann/weather", "--yes", "--input", "city=Ulm"]).await;
-    assert!(added.status.success(), "{}", told(&added));
+    assert!(added.status.success(), "{}", printed(&added));
     let asked = seen.lock().unwrap().len();
     assert_eq!(asked, 5);
     let text = std::fs::read_to_string(home.config()).unwrap();
@@ -196,15 +197,15 @@ async fn a_server_is_added_from_a_registry_and_then_without_it() {
         "city=Bern",
     ]);
     let offline = offline.await;
-    assert!(offline.status.success(), "{}", told(&offline));
+    assert!(offline.status.success(), "{}", printed(&offline));
     let lost =
         ["add", "io.github.ann/weather", "--name", "w3", "--yes", "--input", "city=Bern", "--registry"];
     let nowhere = [&lost[..], &["http://127.0.0.1:1"]].concat();
     let nowhere = with_npx(&nowhere).await;
     assert!(
-        told(&nowhere).contains("download.failed"),
+        printed(&nowhere).contains("download.failed"),
         "another registry has no stored answer: {}",
-        told(&nowhere)
+        printed(&nowhere)
     );
     assert_eq!(seen.lock().unwrap().len(), asked);
 }
@@ -231,11 +232,11 @@ async fn an_openapi_document_becomes_tools_that_policies_apply_to() {
     let gateway = home.start().await;
     let place = format!("{url}/openapi.json");
     let unasked = servers(&home, &["add", "openapi", &place, "--name", "pets"]).await;
-    assert!(told(&unasked).contains("servers.not-confirmed"), "{}", told(&unasked));
+    assert!(printed(&unasked).contains("servers.not-confirmed"), "{}", printed(&unasked));
     assert_eq!(call(&gateway, "pets_getPet", json!({ "id": "7" })).await.0, 404);
     let added = servers(&home, &["add", "openapi", &place, "--name", "pets", "--yes"]).await;
-    assert!(added.status.success(), "{}", told(&added));
-    assert!(told(&added).contains("2 tools of Pets"), "{}", told(&added));
+    assert!(added.status.success(), "{}", printed(&added));
+    assert!(printed(&added).contains("2 tools of Pets"), "{}", printed(&added));
     let (status, answer) = call(&gateway, "pets_getPet", json!({ "id": "7", "verbose": true })).await;
     assert_eq!((status, &answer["result"]["structuredContent"]["name"]), (200, &json!("Rex")), "{answer}");
     let (status, answer) = call(&gateway, "pets_addPet", json!({ "name": "Ace" })).await;
@@ -248,6 +249,6 @@ async fn an_openapi_document_becomes_tools_that_policies_apply_to() {
         assert!(!seen.iter().any(|asked| asked.starts_with("POST")), "{seen:?}");
     }
     let removed = servers(&home, &["remove", "pets"]).await;
-    assert!(removed.status.success(), "{}", told(&removed));
+    assert!(removed.status.success(), "{}", printed(&removed));
     assert_eq!(call(&gateway, "pets_getPet", json!({ "id": "7" })).await.0, 404);
 }

@@ -74,8 +74,8 @@ async fn tools_with_equal_joined_names_are_not_confused() {
         }
         // Both have this name, so it is refused as ambiguous.
         let before = (calls(&x), calls(&x_y));
-        let told = client.call("mcp_x_y_z", json!({})).await;
-        let said = told.answer.to_string();
+        let transcript = client.call("mcp_x_y_z", json!({})).await;
+        let said = transcript.answer.to_string();
         assert!(
             said.contains(&names["x"]) && said.contains(&names["x_y"]),
             "the message lists the candidates: {said}"
@@ -113,8 +113,8 @@ async fn hidden_server_does_not_change_the_names_that_others_see() {
         assert_eq!((names.len(), names[0].as_str()), (2, "x_y_z"), "{names:?}");
         assert_eq!(fay.call("x_y_z", json!({})).await.text(), "x", "the first server keeps its name");
         for client in [&fay, &bob] {
-            let told = client.call(&names[1], json!({})).await;
-            assert_eq!(told.text(), "x_y", "{era:?}: the name with a hash always means the same tool");
+            let transcript = client.call(&names[1], json!({})).await;
+            assert_eq!(transcript.text(), "x_y", "{era:?}: the name with a hash always means the same tool");
         }
     }
     let listed = Http::new(gateway.address).sending(&bearer(&bob)).get_json("/tools").await;
@@ -190,10 +190,10 @@ async fn servers_cannot_replace_built_in_tools() {
         };
         assert!(found("mcp_tool_call") && found("pаy") && !found("plain"), "{lint}");
         let doctor = read(&run(&home, &["doctor", "--json"], None));
-        let told = messages(&doctor)
+        let is_reported = messages(&doctor)
             .iter()
             .any(|message| message.contains("`artifact_read`, a tool of the gateway's own"));
-        assert!(told, "{doctor}");
+        assert!(is_reported, "{doctor}");
     }
 }
 
@@ -202,7 +202,7 @@ fn manifests(home: &Home, entries: &Value) {
     std::fs::write(home.path("tools/all.json"), entries.to_string()).unwrap();
 }
 
-/// Audit: manifests with duplicates, names of built-in tools, foreign ids and wrong labels were accepted.
+/// Errors: duplicates, names of built-in tools, ids of other servers' tools, and wrong labels.
 #[tokio::test]
 async fn manifest_errors_are_reported_by_check_and_doctor() {
     let bank = server("bank", &["transfer", "delete_everything"]).await;
@@ -256,7 +256,6 @@ async fn manifest_errors_are_reported_by_check_and_doctor() {
     assert!(lint.to_string().contains("label-below-name"), "{lint}");
 }
 
-/// Audit: providers of an entry replaced a server's tool without a report.
 #[tokio::test]
 async fn entry_that_replaces_a_server_tool_is_reported() {
     let (bank, other) = (server("bank", &["transfer", "pay"]).await, server("other", &["transfer"]).await);
@@ -282,10 +281,10 @@ async fn entry_that_replaces_a_server_tool_is_reported() {
         .collect();
     assert_eq!(replaces, [("bank_transfer", true), ("bank_pay", false)], "{listed}");
     let doctor = read(&run(&home, &["doctor", "--json"], None));
-    let told = |name: &str| {
+    let is_reported = |name: &str| {
         messages(&doctor)
             .iter()
             .any(|message| message.contains(&format!("manifest `{name}` replaces the tool")))
     };
-    assert!(told("bank_transfer") && !told("bank_pay"), "{doctor}");
+    assert!(is_reported("bank_transfer") && !is_reported("bank_pay"), "{doctor}");
 }

@@ -63,6 +63,20 @@ async fn with_demo(skills: &[(&str, &str)]) -> (Home, Gateway) {
 }
 
 #[tokio::test]
+async fn the_collaboration_of_a_skill_is_shown() {
+    let panel = json!([{
+        "name": "panel", "instruction_prompt": "Decide together.",
+        "collaboration": { "protocol": "vote", "quorum": 0.5 },
+    }]);
+    let panel = panel.to_string();
+    let (home, gateway) = with_demo(&[("skills/panel.json", panel.as_str())]).await;
+    let skill = gateway.http().get_json("/skills/panel").await;
+    assert_eq!(skill["collaboration"], json!({ "protocol": "vote", "quorum": 0.5 }), "{skill}");
+    let shown = run(&home, &["skills", "show", "panel"], None);
+    assert!(said(&shown).contains(r#"collaboration: {"protocol":"vote","quorum":0.5}"#), "{shown:?}");
+}
+
+#[tokio::test]
 async fn a_skill_is_a_prompt_a_resource_and_with_a_plan_a_tool() {
     let skills = [
         ("skills/digest/SKILL.md", DIGEST),
@@ -89,9 +103,9 @@ async fn a_skill_is_a_prompt_a_resource_and_with_a_plan_a_tool() {
         let tools = client.names("tools/list", "tools").await;
         assert!(tools.contains(&"skill_digest".to_owned()), "{tools:?}");
         assert!(!tools.iter().any(|name| name.contains("notes")), "{tools:?}");
-        let told = client.call("skill_digest", json!({ "text": "a" })).await;
-        assert!(!told.is_error(), "{}", told.text());
-        assert_eq!(told.result()["structuredContent"]["state"], "succeeded", "{}", told.answer);
+        let transcript = client.call("skill_digest", json!({ "text": "a" })).await;
+        assert!(!transcript.is_error(), "{}", transcript.text());
+        assert_eq!(transcript.result()["structuredContent"]["state"], "succeeded", "{}", transcript.answer);
         let missing = client.call("skill_digest", json!({})).await;
         assert!(missing.is_error() && missing.text().contains("text"), "{}", missing.text());
     }
@@ -273,8 +287,10 @@ async fn a_step_is_held_and_refused_like_any_call() {
         .map(|step| (step["id"].as_str().unwrap(), step["status"].as_str().unwrap()))
         .collect();
     assert_eq!(steps, [("look", "succeeded"), ("write", "succeeded"), ("again", "succeeded")], "{ended}");
-    let shown = said(&ledger.run(&["skills", "runs", "note", &id]));
-    assert!(shown.contains("is succeeded") && shown.contains("again"), "{shown}");
+    // The end of the id is enough.
+    let end = id.rsplit('-').next().unwrap();
+    let shown = said(&ledger.run(&["skills", "runs", "note", end]));
+    assert!(shown.contains("has succeeded") && shown.contains("again"), "{shown}");
     // The call of each step says to which run it belongs.
     let rows = http.get_json("/audit?kind=call&limit=100").await;
     let of_run = rows["rows"].as_array().unwrap().iter().filter(|row| row["detail"]["run"] == json!(id));
@@ -287,8 +303,38 @@ async fn a_step_is_held_and_refused_like_any_call() {
     assert_eq!(error["code"], "call.refused", "{result}");
     let held = ledger.run(&["skills", "run", "note", "text=other"]);
     assert_eq!(held.status.code(), Some(4), "{held:?}");
+    let shown = String::from_utf8_lossy(&held.stdout);
+    assert!(shown.contains("of note is held.") && shown.contains("toolbooth approvals approve"), "{shown}");
     let unknown = http.get_json("/skills/nothing/runs").await;
     assert_eq!((&unknown["status"], &unknown["code"]), (&json!(404), &json!("skill.unknown")));
+}
+
+#[tokio::test]
+async fn equal_runs_of_a_skill_have_their_own_held_calls() {
+    let rules = json!([{ "tools": "led_write_entry", "effect": "ask" }]);
+    let home = Home::with_settings(json!({ "policy": { "rules": rules } }), &[]);
+    let plan = json!([{ "id": "write", "tool": "led_write_entry", "arguments": { "text": "same" } }]);
+    let list = json!([{ "name": "note", "instruction_prompt": "x", "plan": plan }]);
+    write(&home, "skills/skills.json", &list.to_string());
+    let ledger = LedgerGateway::at(home, &entry()).await.ready().await;
+    let (user, http) = (ledger.user().await, ledger.gateway.http());
+    let (mut paths, mut held) = (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        let result = run_skill(&http, "note", json!({})).await;
+        let run = &result["structuredContent"];
+        paths.push(format!("/skills/note/runs/{}", run["run"].as_str().expect("a stored run")));
+        held.push(run["steps"]["write"]["held"].as_str().expect("a held call").to_owned());
+    }
+    assert_ne!(held[0], held[1]);
+    let (status, answer) = http.post_json(&format!("/approvals/{}/approve", held[0]), "{}").await;
+    assert_eq!(status, 200, "{answer}");
+    let succeeded = poll(TEST_TIMEOUT, || async {
+        (http.get_json(&paths[0]).await["status"] == "succeeded").then_some(())
+    });
+    succeeded.await.expect("the first run goes on");
+    assert_eq!(http.get_json(&format!("/approvals/{}", held[1])).await["state"], "pending");
+    assert_eq!(http.get_json(&paths[1]).await["status"], "waiting");
+    assert_eq!(ledger.entries(), [format!("same by {user}")]);
 }
 
 #[tokio::test]

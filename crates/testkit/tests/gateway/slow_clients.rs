@@ -138,7 +138,7 @@ async fn every_path_checks_host_and_origin() {
     assert_eq!(reply.header("access-control-allow-origin"), None, "CORS is off");
 }
 
-// Audit: the preflight of a page in `allowed_origins` was answered with 405, so the page could not call the gateway.
+// The preflight of a page in `allowed_origins` must be answered, or the page could not call the gateway.
 #[tokio::test]
 async fn page_of_an_allowed_origin_can_call_and_read() {
     let page = "https://app.example";

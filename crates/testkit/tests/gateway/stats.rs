@@ -1,6 +1,7 @@
 //! Context statistics: the token cost of tools, the lists sent to clients, and access.
 
-use crate::token_users::{bearer, make_token, read, run};
+use crate::callers::http_as;
+use crate::token_users::{TokenUsers, bearer, make_token, read, run};
 use hyper::Method;
 use serde_json::{Value, json};
 use toolbooth_core::weigh;
@@ -171,4 +172,36 @@ async fn statistics_do_not_reveal_clients_of_other_users() {
     assert_eq!(stats(&other, &format!("?client={name}")).await.0, 404);
     let (status, refused) = stats(&other, "?clint=x").await;
     assert_eq!((status, &refused["code"]), (400, &json!("request.bad-query")));
+}
+
+#[tokio::test]
+async fn series_counts_the_calls_that_a_caller_may_see() {
+    let known = TokenUsers::start().await;
+    let (ann, cat, root) = (&known.ann.0, &known.cat, &known.root);
+    for (token, tool) in [(ann, "open_ok"), (ann, "open_nonsense"), (cat, "open_ok")] {
+        http_as(&known.gateway, token).post_json(&format!("/tools/{tool}/call"), "{}").await;
+    }
+    let cases = [
+        (ann, "", (2, 1), 24),
+        (cat, "?step=hour&count=2", (1, 0), 2),
+        // The parameter cannot widen what a caller sees.
+        (cat, "?step=day&user=ann", (1, 0), 30),
+        (root, "?step=day&count=7&utc_offset=-300", (3, 1), 7),
+        (root, "?user=ann&count=999", (2, 1), 24),
+    ];
+    for (token, query, (calls, failed), steps) in cases {
+        let series = http_as(&known.gateway, token).get_json(&format!("/stats/series{query}")).await;
+        let total = &series["total"];
+        assert_eq!((&total["calls"], &total["failed"]), (&json!(calls), &json!(failed)), "{query}: {series}");
+        let points = series["points"].as_array().unwrap();
+        assert_eq!(points.len(), steps, "{query}");
+        let sum: u64 = points.iter().map(|point| point["calls"].as_u64().unwrap()).sum();
+        assert_eq!(sum, calls, "{query}");
+        assert_eq!(series["complete_from_ms"], points[0]["at_ms"], "{query}");
+        assert_eq!(series["recorded"], "all");
+    }
+    for query in ["?step=week", "?utc_offset=841", "?count=-1", "?steps=3"] {
+        let (status, refused) = stats(&http_as(&known.gateway, root), &format!("/series{query}")).await;
+        assert_eq!((status, &refused["code"]), (400, &json!("request.bad-query")), "{query}");
+    }
 }

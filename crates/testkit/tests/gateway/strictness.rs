@@ -53,7 +53,7 @@ async fn argument_rules_match_every_notation() {
     assert_eq!(upstream.seen("tools/call").len(), 4, "calls that no rule matches run");
 }
 
-/// Audit: `input_required` with neither requests nor state was forwarded. T44: a form asks for a password.
+/// Cases: `input_required` with neither requests nor state, and T44, a form that asks for a password.
 #[tokio::test]
 async fn empty_questions_and_password_questions_are_not_forwarded() {
     let upstream = ScriptedServer::start(TestEra::Modern).await;
@@ -91,7 +91,7 @@ async fn empty_questions_and_password_questions_are_not_forwarded() {
     assert_eq!(message, "Server `srv` asks: Please sign in again.");
 }
 
-/// Audit: of a duplicate key only one was checked; hidden characters and line breaks reached users.
+/// Of a duplicate key only one would be checked, and hidden characters and line breaks can deceive users.
 #[tokio::test]
 async fn ambiguous_questions_are_refused_and_hidden_characters_escaped() {
     let upstream = ScriptedServer::start(TestEra::Modern).await;
@@ -125,7 +125,6 @@ async fn ambiguous_questions_are_refused_and_hidden_characters_escaped() {
     assert_eq!(message, "Server `srv` asks: Fine. Run it? \\u{202e}yes");
 }
 
-/// Audit: a modern server's questions reached modern clients that had not declared the capability.
 #[tokio::test]
 async fn clients_are_asked_only_for_declared_capabilities() {
     let upstream = ScriptedServer::start(TestEra::Modern).await;
@@ -163,7 +162,7 @@ async fn clients_are_asked_only_for_declared_capabilities() {
     }
 }
 
-/// Audit: a 1 MB JSON-RPC id was echoed; gzip got 400 instead of 415.
+/// Cases: a JSON-RPC id of 1 MB, and a body in gzip, which is answered with 415.
 #[tokio::test]
 async fn long_ids_and_encoded_bodies_are_refused() {
     let upstream = ScriptedServer::start(TestEra::Legacy).await;
@@ -183,7 +182,7 @@ async fn long_ids_and_encoded_bodies_are_refused() {
     }
 }
 
-/// Audit: a server's `serverInfo` passed for the gateway's.
+/// A server's `serverInfo` must not pass for the gateway's.
 #[tokio::test]
 async fn server_info_in_results_names_the_gateway() {
     let upstream = ScriptedServer::start(TestEra::Modern).await;
@@ -200,11 +199,11 @@ async fn server_info_in_results_names_the_gateway() {
     assert_eq!(meta["io.modelcontextprotocol/serverInfo"]["name"], "toolbooth", "{meta}");
     assert_eq!(meta["toolbooth/serverInfo"], json!({ "name": "theirs" }), "{meta}");
     assert_eq!((meta.get("io.modelcontextprotocol/subscriptionId"), &meta["own"]), (None, &json!(1)));
-    // Audit: the gateway's metadata keys in another letter case.
+    // The gateway's metadata keys in another letter case.
     assert_eq!((meta.get("ToolBooth/held"), meta.get("TOOLBOOTH/fault")), (None, None), "{meta}");
 }
 
-/// Audit: results that violate their `outputSchema` were unmarked; schemas with an external `$ref` were listed.
+/// A result that violates its `outputSchema` has a warning; a schema with an external `$ref` is not listed.
 #[tokio::test]
 async fn schema_violations_in_results_are_marked_and_external_schemas_not_fetched() {
     let upstream = ScriptedServer::start(TestEra::Modern).await;

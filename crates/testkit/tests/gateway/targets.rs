@@ -274,7 +274,7 @@ async fn request_bodies_cannot_start_a_process() {
     assert!(!home.path("mark").exists(), "a command was executed");
 }
 
-/// Audit: callers saw which environment variables of the gateway are set.
+/// Other callers must not learn which environment variables of the gateway are set.
 #[tokio::test]
 async fn set_variables_are_shown_to_administrators_only() {
     let settings = json!({ "auth": { "mode": "token" } });

@@ -247,4 +247,9 @@ async fn spans_of_calls_reach_a_collector() {
     };
     assert!(failed("refused") && failed("tool_error"), "{spans:#?}");
     assert!(!spans.iter().any(|span| span["traceId"] == unsampled[3..35]));
+    // The record of a call names its trace.
+    let records = Http::new(gateway.address).get_json("/calls?server=far&tool=whoami_headers").await;
+    let traces: Vec<&Value> =
+        records["calls"].as_array().unwrap().iter().map(|call| &call["trace"]).collect();
+    assert_eq!(traces, [&Value::Null, &json!(TRACE[3..35])]);
 }

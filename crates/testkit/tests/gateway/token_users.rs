@@ -28,9 +28,9 @@ pub fn run(home: &Home, words: &[&str], token: Option<&str>) -> Output {
 
 /// The JSON that a command printed.
 pub fn read(output: &Output) -> Value {
-    let told =
+    let errors =
         || format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("no JSON: {}", told()))
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("no JSON: {}", errors()))
 }
 
 /// Creates a token; returns its text and its id.

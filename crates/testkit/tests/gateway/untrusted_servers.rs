@@ -167,7 +167,7 @@ async fn users_share_a_remote_server_unless_it_has_sessions() {
     assert_eq!(upstream.seen("server/discover").len(), 1, "stateless: one connection for all users");
 }
 
-// Audit: servers inherited ignored signals from the gateway.
+// Ignored signals of the gateway must not be inherited.
 #[tokio::test]
 async fn server_process_starts_with_default_signals() {
     let home = Home::new(&[("bad", hostile(&["env"]))]);
@@ -191,7 +191,6 @@ async fn server_process_starts_with_default_signals() {
     assert_eq!(began, expected);
 }
 
-// Audit: unreadable answers became timeouts.
 #[tokio::test]
 async fn unreadable_answer_fails_its_call_at_once() {
     let scene = Scene::new(hostile(&["unreadable"])).await;
@@ -247,7 +246,6 @@ async fn unreadable_event_fails_its_call_at_once() {
     }
 }
 
-// Audit: endless pagination was not reported as truncated.
 #[tokio::test]
 async fn endless_list_is_truncated_and_reported() {
     let scene = Scene::new(hostile(&["pages-endlessly"])).await;
@@ -265,7 +263,7 @@ fn with_secret(home: &Home) -> Command {
     command
 }
 
-// Audit: a server that repeats its own `${SECRET}` showed it in logs and to callers.
+// A server that repeats its own `${SECRET}` must not show it in logs or to callers.
 #[tokio::test]
 async fn repeated_server_secret_is_masked() {
     let mut entry = hostile(&["leaks"]);
@@ -291,7 +289,6 @@ async fn repeated_server_secret_is_masked() {
     assert!(!gateway.log().contains(SECRET), "the gateway's own log shows it");
 }
 
-// Audit: the value of every variable was masked in results, even if it is a plain word.
 #[tokio::test]
 async fn plain_word_in_a_variable_is_not_masked_in_results() {
     let mut entry = hostile(&["leaks"]);
@@ -306,7 +303,7 @@ async fn plain_word_in_a_variable_is_not_masked_in_results() {
     assert_eq!(response.text(), "the key is customers.");
 }
 
-// Audit: the gateway's own upstream credential, repeated in an answer, reached callers.
+// A server may repeat the gateway's credential in an answer; callers must not see it.
 #[tokio::test]
 async fn upstream_credential_is_masked_in_server_text() {
     let upstream = ScriptedServer::start(TestEra::Legacy).await;
@@ -334,7 +331,7 @@ async fn upstream_credential_is_masked_in_server_text() {
     assert_eq!(client.call("bad_take", json!({})).await.text(), "nothing to hide");
 }
 
-// Audit: guests saw the command path of a failing server.
+// The error of a failing server contains its command.
 #[tokio::test]
 async fn commands_are_shown_to_administrators_only() {
     let users = ServerUsers::of(json!({ "command": "/opt/hidden/place/server" })).await;
@@ -347,7 +344,6 @@ async fn commands_are_shown_to_administrators_only() {
     }
 }
 
-// Audit: unsolicited and second answers were not counted.
 #[tokio::test]
 async fn unsolicited_answers_are_counted_and_logged_once() {
     let scene = Scene::new(hostile(&["id-confusion"])).await;
@@ -366,7 +362,7 @@ async fn unsolicited_answers_are_counted_and_logged_once() {
     assert_eq!(scene.gateway.log().matches("an unsolicited answer").count(), 1);
 }
 
-// Audit: a server that asked endless questions kept its call open forever.
+// Otherwise such a server would keep its call open forever.
 #[tokio::test]
 async fn endless_questions_end_the_call() {
     let scene = Scene::new(hostile(&["asks"])).await;
@@ -395,7 +391,7 @@ while read -r line; do
   esac
 done"#;
 
-// Audit: ids on shared processes are sequential. Guessing one has no effect: an answer is accepted only while its
+// Ids on shared processes are sequential. Guessing one has no effect: an answer is accepted only while its
 // request waits, and only the server itself can send one.
 #[tokio::test]
 async fn guessed_request_id_has_no_effect() {
@@ -417,7 +413,7 @@ while read -r line; do
   esac
 done"#;
 
-// Audit: prompts, resources and completions waited for an hour and left no row in the audit.
+// Resources and completions have the same limits.
 #[tokio::test]
 async fn prompts_have_a_deadline_and_an_audit_row() {
     let mut entry = shell(HANGS_ON_PROMPTS);

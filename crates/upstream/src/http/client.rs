@@ -4,10 +4,11 @@
 //! place.
 
 use super::connection::{HttpConnection, Io};
-use super::idle_pool::IdlePool;
+use super::idle_pool::{IDLE_LIMIT, IdlePools, MAX_IDLE, SHARDS, shard};
 use super::incoming_body::IncomingBody;
 use super::request_headers::RawRequest;
 use super::response_head::ResponseHead;
+use super::send_error::SendError;
 use super::tls;
 use ::http::uri::{Authority, Scheme};
 use ::http::{Request, Response, Uri};
@@ -17,16 +18,10 @@ use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
-
-/// Maximum age of an idle connection: servers close them at about that age.
-pub(super) const IDLE_LIMIT: Duration = Duration::from_secs(60);
-/// Maximum number of idle connections per origin.
-pub(super) const MAX_IDLE: usize = 256;
 
 /// The target of requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,37 +66,15 @@ impl HttpOrigin {
     }
 }
 
-/// Why a request got no response.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SendError {
-    /// The request was not sent.
-    NotSent(String),
-    /// The server may have received it.
-    Broken(String),
-}
-
 type Sender = SendRequest<Full<Bytes>>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// Number of shards of idle connections.
-const SHARDS: usize = 16;
-
-/// The shard of this thread. A connection is driven by the runtime that opened it, so it is kept for that
-/// runtime's thread: using it from another would wake a thread across runtimes for every call.
-fn shard() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static SHARD: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS;
-    }
-    SHARD.with(|shard| *shard)
-}
 
 /// A client with connections to one origin.
 #[derive(Debug)]
 pub struct OriginClient {
     origin: HttpOrigin,
     idle_senders: [Mutex<Vec<(Sender, Instant)>>; SHARDS],
-    idle_pools: [IdlePool; SHARDS],
+    idle_pools: Arc<IdlePools>,
     connect_timeout: Duration,
     /// The only addresses to connect to, if the host name was resolved and checked before.
     pinned: Option<Vec<SocketAddr>>,
@@ -162,7 +135,7 @@ impl OriginClient {
         for idle_senders in &self.idle_senders {
             idle_senders.lock().unwrap_or_else(PoisonError::into_inner).clear();
         }
-        self.idle_pools.iter().for_each(IdlePool::clear);
+        self.idle_pools.clear();
     }
 
     /// Sends a request on a pooled connection. A request that could not be sent on an idle connection is sent
@@ -171,10 +144,10 @@ impl OriginClient {
         self: &Arc<Self>,
         request: RawRequest,
     ) -> Result<(ResponseHead, IncomingBody), SendError> {
-        while let Some(mut connection) = self.idle_pools[shard()].take() {
+        while let Some(mut connection) = self.idle_pools.take() {
             match connection.exchange(request.clone()).await {
                 Ok(head) => {
-                    let body = IncomingBody::new(&head, connection, self.clone());
+                    let body = IncomingBody::new(&head, connection, self.idle_pools.clone());
                     return Ok((head, body));
                 }
                 Err(SendError::NotSent(_)) => {}
@@ -184,18 +157,8 @@ impl OriginClient {
         // Boxed: connecting is rare, and its large future would be part of every request.
         let mut connection = HttpConnection::new(Box::pin(self.connect()).await?);
         let head = connection.exchange(request).await?;
-        let body = IncomingBody::new(&head, connection, self.clone());
+        let body = IncomingBody::new(&head, connection, self.idle_pools.clone());
         Ok((head, body))
-    }
-
-    /// Returns a connection to the pool.
-    pub(super) fn return_connection(self: &Arc<Self>, connection: HttpConnection) {
-        let index = shard();
-        self.idle_pools[index].put(connection, self, index);
-    }
-
-    pub(super) fn idle_pool(&self, index: usize) -> &IdlePool {
-        &self.idle_pools[index]
     }
 
     /// Sends a request. If a keep-alive connection turns out to be closed, the request was not sent and uses

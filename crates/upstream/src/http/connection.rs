@@ -2,9 +2,9 @@
 //!
 //! There is no connection task, so no task has to be woken to pass a request or a response on.
 
-use super::client::SendError;
 use super::request_headers::RawRequest;
 use super::response_head::{self, ConnectionReuse, ResponseHead};
+use super::send_error::SendError;
 use ::http::StatusCode;
 use bytes::{Buf, Bytes, BytesMut};
 use std::future::{Future, poll_fn};

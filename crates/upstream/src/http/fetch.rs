@@ -4,7 +4,8 @@
 //! checked addresses are connected to, so that a name that resolves differently a moment later cannot be
 //! abused.
 
-use super::client::{HttpOrigin, OriginClient, SendError};
+use super::client::{HttpOrigin, OriginClient};
+use super::send_error::SendError;
 use crate::oauth::{HttpError, HttpFetch, NetworkReach};
 use ::http::header::{CONTENT_LENGTH, HOST, HeaderValue};
 use ::http::uri::{Authority, Scheme};

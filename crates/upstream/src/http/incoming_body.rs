@@ -1,8 +1,8 @@
 //! The body of an HTTP response, read from its connection. After the last byte the connection returns to the
 //! pool.
 
-use super::client::OriginClient;
 use super::connection::HttpConnection;
+use super::idle_pool::IdlePools;
 use super::response_head::{ConnectionReuse, Framing, ResponseHead};
 use bytes::Bytes;
 use std::future::poll_fn;
@@ -19,7 +19,7 @@ const MAX_TRAILERS: usize = 100;
 #[derive(Debug)]
 pub(super) struct IncomingBody {
     connection: Option<HttpConnection>,
-    client: Arc<OriginClient>,
+    idle_pools: Arc<IdlePools>,
     state: BodyState,
     reuse: ConnectionReuse,
 }
@@ -45,13 +45,13 @@ enum BodyState {
 
 impl IncomingBody {
     /// The body that follows a head.
-    pub(super) fn new(head: &ResponseHead, connection: HttpConnection, client: Arc<OriginClient>) -> Self {
+    pub(super) fn new(head: &ResponseHead, connection: HttpConnection, idle_pools: Arc<IdlePools>) -> Self {
         let state = match head.framing {
             Framing::Length(length) => BodyState::Length(length),
             Framing::Chunked => BodyState::Size,
             Framing::UntilClosed => BodyState::UntilClosed,
         };
-        let mut body = Self { connection: Some(connection), client, state, reuse: head.reuse };
+        let mut body = Self { connection: Some(connection), idle_pools, state, reuse: head.reuse };
         if matches!(state, BodyState::Length(0)) {
             body.end();
         }
@@ -132,7 +132,7 @@ impl IncomingBody {
             && self.reuse == ConnectionReuse::Kept
             && connection.buffered().is_empty()
         {
-            self.client.return_connection(connection);
+            self.idle_pools.put(connection);
         }
     }
 }
@@ -167,8 +167,9 @@ fn unreadable() -> io::Error {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::client::{HttpOrigin, SendError};
+    use super::super::client::{HttpOrigin, OriginClient};
     use super::super::request_headers::RequestHeaders;
+    use super::super::send_error::SendError;
     use super::*;
     use ::http::{Method, StatusCode};
     use std::sync::Mutex;

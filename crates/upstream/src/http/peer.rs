@@ -1,10 +1,13 @@
 //! A server over Streamable HTTP: each request is a POST, answered with JSON or an event stream.
 
-use super::client::{OriginClient, SendError};
+mod notices;
+mod response_reader;
+
+use super::client::OriginClient;
 use super::incoming_body::IncomingBody;
 use super::request_headers::{CommonHeaders, RequestHeaders};
 use super::response_head::{ResponseHead, is_overload};
-use super::response_reader::{Received, ResponseReader};
+use super::send_error::SendError;
 use crate::credential::ServerCredential;
 use crate::duplex::QuestionAnswer;
 use crate::error::{HTML_PAGE, SentStatus, UpstreamError};
@@ -19,6 +22,7 @@ use ::http::{HeaderName, HeaderValue, Method, StatusCode};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
+use response_reader::{Received, ResponseReader};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -485,7 +489,7 @@ impl Peer for Arc<HttpPeer> {
     fn listen(&self) {
         if self.agreed.load().era == Era::Legacy {
             self.own_stream.begin();
-            tokio::spawn(super::notices::follow(Arc::downgrade(self)));
+            tokio::spawn(notices::follow(Arc::downgrade(self)));
         }
     }
 

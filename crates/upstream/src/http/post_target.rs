@@ -1,6 +1,7 @@
 //! Repeated POSTs of JSON to a URL of the operator, with timeouts and without redirects.
 
-use super::client::{HttpOrigin, OriginClient, OriginError, PooledConnection, SendError};
+use super::client::{HttpOrigin, OriginClient, OriginError, PooledConnection};
+use super::send_error::SendError;
 use ::http::header::{CONTENT_TYPE, HOST};
 use ::http::{HeaderName, HeaderValue, Request, Response};
 use bytes::Bytes;

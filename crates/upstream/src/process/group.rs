@@ -3,10 +3,10 @@
 //! This does not cover processes that leave the group or a sudden death of the gateway; there, the closed
 //! input is the only request to exit that a server gets.
 
+use super::checked_launch::{CheckedLaunch, refusal};
 use super::exit::ProcessExit;
 use super::fault::LaunchError;
-use super::launch::{CheckedLaunch, refusal};
-use super::running::{ProcessStage, ServerProcess, StopOrder};
+use super::running::{ProcessControl, ProcessStage, ServerProcess, StopOrder};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::process::{ExitCode, Stdio};
@@ -15,13 +15,13 @@ use tokio::sync::watch;
 
 /// Controls a process group; dropping it kills the group.
 #[derive(Debug)]
-pub(super) struct GroupControl {
+struct GroupControl {
     group: Pid,
     stage: watch::Receiver<ProcessStage>,
 }
 
-impl GroupControl {
-    pub fn order(&self, order: StopOrder) {
+impl ProcessControl for GroupControl {
+    fn order(&self, order: StopOrder) {
         // Once the group is gone, its id may belong to another process.
         if matches!(*self.stage.borrow(), ProcessStage::Gone(_)) {
             return;
@@ -52,7 +52,7 @@ pub(super) fn start(checked: CheckedLaunch) -> Result<ServerProcess, LaunchError
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (stage, seen) = watch::channel(ProcessStage::Running(pid));
     tokio::spawn(follow(child, group, stage));
-    let control = GroupControl { group, stage: seen.clone() };
+    let control = Box::new(GroupControl { group, stage: seen.clone() });
     Ok(ServerProcess { stdin, stdout, stderr, pid, control, stage: seen })
 }
 

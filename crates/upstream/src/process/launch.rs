@@ -1,10 +1,10 @@
 //! The parameters for starting a server process, checked before anything runs.
 
+use super::checked_launch::{CheckedLaunch, Reaper};
 use super::fault::LaunchError;
 use super::platform;
 use super::resolve::CommandSearch;
 use super::running::ServerProcess;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::{env, io};
 use tokio::sync::Semaphore;
@@ -25,44 +25,8 @@ pub struct Launch {
     pub reaper: Reaper,
 }
 
-/// How the reaper of a server is run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reaper {
-    /// An executable that calls [`reaper_main`](super::reaper_main).
-    pub program: PathBuf,
-    /// The arguments that make it do so; none of them may begin with `--`.
-    pub args: Vec<String>,
-}
-
-impl Reaper {
-    /// This executable, as `reaper`.
-    pub fn current_exe() -> Self {
-        // On Linux this path refers to the running executable even after an upgrade has replaced its file.
-        let program = match cfg!(target_os = "linux") {
-            true => PathBuf::from("/proc/self/exe"),
-            false => env::current_exe().unwrap_or_else(|_| PathBuf::from("toolbooth")),
-        };
-        Self { program, args: vec!["reaper".into()] }
-    }
-}
-
 /// Limits how many processes are started concurrently. More would only wait for each other in the kernel.
 static STARTING: Semaphore = Semaphore::const_new(2);
-
-/// A launch whose command was found and whose values can be passed to a process.
-pub(super) struct CheckedLaunch {
-    /// The command as it was written, for error messages.
-    pub shown: String,
-    /// The file to run.
-    pub file: PathBuf,
-    /// The command's value, used as the process's `argv[0]`.
-    pub name: OsString,
-    pub args: Vec<OsString>,
-    pub folder: PathBuf,
-    pub env: Vec<(String, String)>,
-    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-    pub reaper: Reaper,
-}
 
 impl Launch {
     /// Starts the process on a blocking thread: forking takes milliseconds, and calls must not wait for it.
@@ -148,14 +112,6 @@ fn check_values(
         }
     }
     Ok(())
-}
-
-/// Classifies a system error by its remedy.
-pub(super) fn refusal(command: String, source: io::Error) -> LaunchError {
-    match source.kind() {
-        io::ErrorKind::ArgumentListTooLong => LaunchError::TooLong { command },
-        _ => LaunchError::Refused { command, source },
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //!
 //! On other systems a server leads a process group and is ended by signals to that group.
 
+mod checked_launch;
 mod environment;
 mod exit;
 mod fault;
@@ -27,14 +28,15 @@ mod reaper;
 mod supervised;
 
 #[cfg(not(target_os = "linux"))]
-use group::{self as platform, GroupControl as ProcessControl};
+use group as platform;
 #[cfg(target_os = "linux")]
-use supervised::{self as platform, ReaperControl as ProcessControl};
+use supervised as platform;
 
+pub use checked_launch::Reaper;
 pub use environment::clean_environment;
 pub use exit::ProcessExit;
 pub use fault::LaunchError;
-pub use launch::{Launch, Reaper};
+pub use launch::Launch;
 pub use lines::{LineFrame, LineReader};
 pub use preview::preview;
 pub use running::{ServerProcess, StopPlan};

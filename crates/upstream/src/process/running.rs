@@ -1,6 +1,5 @@
 //! A running server process: its pipes, its exit, and how to stop it.
 
-use super::ProcessControl;
 use super::exit::ProcessExit;
 use std::time::Duration;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
@@ -17,7 +16,7 @@ pub struct ServerProcess {
     /// The server's standard error; may be taken, and must be drained.
     pub stderr: Option<ChildStderr>,
     pub(super) pid: u32,
-    pub(super) control: ProcessControl,
+    pub(super) control: Box<dyn ProcessControl>,
     pub(super) stage: watch::Receiver<ProcessStage>,
 }
 
@@ -51,6 +50,11 @@ pub(super) enum StopOrder {
     Terminate,
     /// Kill everything.
     Kill,
+}
+
+/// Carries orders to the process tree. Dropping it ends the tree.
+pub(super) trait ProcessControl: std::fmt::Debug + Send + Sync {
+    fn order(&self, order: StopOrder);
 }
 
 /// The timeouts of a stop. The whole takes at most `limit`.

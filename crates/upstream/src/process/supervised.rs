@@ -1,10 +1,10 @@
 //! The gateway's side of a reaper: starts it, sends orders, and reads its reports.
 
+use super::checked_launch::{CheckedLaunch, refusal};
 use super::exit::{ProcessExit, ReaperReport};
 use super::fault::LaunchError;
-use super::launch::{CheckedLaunch, refusal};
 use super::reaper::{CONTROL_FD, KILL, REPORT_FD, TERMINATE, WATCH, kill_session};
-use super::running::{ProcessStage, ServerProcess, StopOrder};
+use super::running::{ProcessControl, ProcessStage, ServerProcess, StopOrder};
 use command_fds::{CommandFdExt, FdMapping};
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::process::Stdio;
@@ -18,10 +18,10 @@ const REPORT_LIMIT_BYTES: u64 = 4096;
 
 /// The only write end of a reaper's control pipe. Closing it ends the tree.
 #[derive(Debug)]
-pub(super) struct ReaperControl(PipeWriter);
+struct ReaperControl(PipeWriter);
 
-impl ReaperControl {
-    pub fn order(&self, order: StopOrder) {
+impl ProcessControl for ReaperControl {
+    fn order(&self, order: StopOrder) {
         let byte = match order {
             StopOrder::Terminate => TERMINATE,
             StopOrder::Kill => KILL,
@@ -45,7 +45,8 @@ pub(super) fn start(checked: CheckedLaunch) -> Result<ServerProcess, LaunchError
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (stage, seen) = watch::channel(ProcessStage::Starting);
     tokio::spawn(follow(child, reports, stage));
-    Ok(ServerProcess { stdin, stdout, stderr, pid, control: ReaperControl(control), stage: seen })
+    let control = Box::new(ReaperControl(control));
+    Ok(ServerProcess { stdin, stdout, stderr, pid, control, stage: seen })
 }
 
 fn command(checked: CheckedLaunch, orders: PipeReader, report: PipeWriter) -> Result<Child, LaunchError> {

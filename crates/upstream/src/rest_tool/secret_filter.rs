@@ -56,7 +56,6 @@ mod tests {
     use toolbooth_core::manifest::HttpMethod;
     use toolbooth_core::secret::SecretText;
 
-    // Audit: the value of every variable was masked, even if it was a plain word.
     #[test]
     fn credentials_are_masked_and_plain_values_stay() {
         let url = "https://${HOST}/${TABLE}?key=${K}";

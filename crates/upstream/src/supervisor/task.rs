@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use toolbooth_core::catalog::Discovery;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
-use toolbooth_core::server::{Restart, ServerEntry};
+use toolbooth_core::server::{Restart, ServerEntry, Transport};
 use toolbooth_wire::Era;
 
 /// A connection that lasted this long resets the backoff.
@@ -128,8 +128,8 @@ impl Supervisor {
     async fn connect(&mut self) -> NextStep {
         self.set(ServerState::Connecting);
         while self.noticed.try_recv().is_ok() {} // Discards notices of the previous connection.
-        let (pool, context) = (self.pool.clone(), self.context.clone());
-        let attempt = open_and_list(&pool, &context, self.hint, self.entry.connect_timeout);
+        let (pool, context, entry) = (self.pool.clone(), self.context.clone(), self.entry.clone());
+        let attempt = open_and_list(&pool, &context, &entry, self.hint);
         tokio::pin!(attempt);
         let outcome = loop {
             let command = tokio::select! {
@@ -338,10 +338,15 @@ impl Supervisor {
 async fn open_and_list(
     pool: &Pool,
     context: &SupervisorContext,
+    entry: &ServerEntry,
     hint: Option<Era>,
-    time_limit: Duration,
 ) -> Result<(SharedConnection, Discovery), UpstreamError> {
+    let _process_slot = match entry.transport {
+        Transport::Stdio { .. } => Some(context.process_slots.acquire().await),
+        _ => None,
+    };
     let _slot = context.slots.acquire().await;
+    let time_limit = entry.connect_timeout;
     let connection = pool.open_primary(hint).await?;
     pool.watch_changes(&connection).await;
     match tokio::time::timeout(time_limit, connection.discover()).await {

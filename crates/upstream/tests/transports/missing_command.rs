@@ -43,6 +43,7 @@ fn supervise(command: &Path) -> (Arc<Supervised>, mpsc::Receiver<ServerEvent>) {
         open_context: Arc::new(open_context),
         events,
         slots: Arc::new(Semaphore::new(1)),
+        process_slots: Arc::new(Semaphore::new(1)),
     };
     let credential = ServerCredential::None;
     (Supervised::start(Arc::new(entry), None, credential, Start::AtOnce, &context), received)

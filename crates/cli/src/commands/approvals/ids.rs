@@ -3,6 +3,7 @@
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, FaultReport};
 use crate::gateway_handle::GatewayHandle;
+use crate::remote_gateway::segment;
 use serde_json::Value;
 
 /// The shortest accepted part of an id.
@@ -23,6 +24,8 @@ pub enum IdKind {
     DeadLetters,
     /// Records of calls.
     Calls,
+    /// Calls that have not ended.
+    RunningCalls,
 }
 
 impl IdKind {
@@ -32,7 +35,7 @@ impl IdKind {
             Self::Plans => "plans",
             Self::Consents => "consents",
             Self::DeadLetters => "dead_letters",
-            Self::Calls => "calls",
+            Self::Calls | Self::RunningCalls => "calls",
         }
     }
 
@@ -43,6 +46,7 @@ impl IdKind {
             Self::Consents => ("consent.unknown", "consent", "toolbooth approvals consents"),
             Self::DeadLetters => ("dead-letter.unknown", "dead letter", "toolbooth dead-letters list --all"),
             Self::Calls => ("call.unknown", "record of a call", "toolbooth calls list"),
+            Self::RunningCalls => ("call.unknown", "running call", "toolbooth calls running"),
         };
         let message = format!("there is no {noun} `{text}`");
         let hint = Some(format!("`{list}` shows those you may see"));
@@ -75,6 +79,7 @@ pub async fn id(gateway: &GatewayHandle, kind: IdKind, text: &str) -> Result<Str
             (IdKind::DeadLetters, None) => "/dead-letters?limit=1000".to_owned(),
             (IdKind::Calls, Some(before)) => format!("/calls?limit=200&before={before}"),
             (IdKind::Calls, None) => "/calls?limit=200".to_owned(),
+            (IdKind::RunningCalls, _) => "/calls/running".to_owned(),
             (other, _) => format!("/{}", other.member()),
         };
         let page = gateway.get(&path).await?;
@@ -88,12 +93,16 @@ pub async fn id(gateway: &GatewayHandle, kind: IdKind, text: &str) -> Result<Str
             break;
         }
     }
+    only_one(matching, &text)?.ok_or_else(|| kind.unknown(&text))
+}
+
+/// The only id that matches; `None` if none does.
+fn only_one(mut matching: Vec<String>, text: &str) -> Result<Option<String>, CommandFailure> {
     // A call that was held has more than one row.
     matching.sort();
     matching.dedup();
     match matching.as_slice() {
-        [] => Err(kind.unknown(&text)),
-        [one] => Ok(one.clone()),
+        [] | [_] => Ok(matching.pop()),
         several => {
             let message = format!("`{text}` matches {} ids", several.len());
             let shown = several.iter().take(4).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -106,12 +115,72 @@ pub async fn id(gateway: &GatewayHandle, kind: IdKind, text: &str) -> Result<Str
     }
 }
 
+/// Finds the full id of a run for a part of it. `work` is the path of the job or skill. A text that fits no run is returned
+/// as it is, and the gateway says that there is no such run.
+pub async fn run_id(gateway: &GatewayHandle, work: &str, text: &str) -> Result<String, CommandFailure> {
+    let text = text.to_ascii_lowercase();
+    let is_part = text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    if !is_part || text.len() < MIN_PART || text.len() >= 36 {
+        return Ok(text);
+    }
+    let mut matching = Vec::new();
+    let mut cursor = String::new();
+    for _ in 0..MAX_PAGES {
+        let page = gateway.get(&format!("{work}/runs?limit=200{cursor}")).await?;
+        let ids = page["runs"].as_array().into_iter().flatten().filter_map(|run| run["id"].as_str());
+        matching.extend(ids.filter(|id| fits(id, &text)).map(str::to_owned));
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={}", segment(next)),
+            None => break,
+        }
+    }
+    Ok(only_one(matching, &text)?.unwrap_or(text))
+}
+
+/// The newest record of a call that was held with this id, or with an id that has this part.
+pub async fn call_of_held(gateway: &GatewayHandle, text: &str) -> Result<Option<String>, CommandFailure> {
+    let text = text.to_ascii_lowercase();
+    if text.len() < MIN_PART {
+        return Ok(None);
+    }
+    let mut before = String::new();
+    for _ in 0..MAX_PAGES {
+        let page = gateway.get(&format!("/calls?limit=200{before}")).await?;
+        let mut calls = page["calls"].as_array().into_iter().flatten();
+        let found = calls.find(|call| call["held"].as_str().is_some_and(|held| fits(held, &text)));
+        if let Some(id) = found.and_then(|call| call["id"].as_str()) {
+            return Ok(Some(id.to_owned()));
+        }
+        match page["next_before"].as_u64() {
+            Some(row) => before = format!("&before={row}"),
+            None => break,
+        }
+    }
+    Ok(None)
+}
+
 fn fits(id: &str, text: &str) -> bool {
-    id.starts_with(text) || id.ends_with(text)
+    // Lists show the last part of an id, so its beginning is accepted as well.
+    let shown = id.rsplit('-').next().unwrap_or(id);
+    id.starts_with(text) || id.ends_with(text) || shown.starts_with(text)
 }
 
 /// The end of an id, which identifies it: ids of the same day begin alike.
 pub fn short(id: &Value) -> &str {
     let id = id.as_str().unwrap_or_default();
     id.rsplit('-').next().unwrap_or(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn an_id_is_found_by_either_end_and_by_the_beginning_of_the_shown_part() {
+        let id = "01a1ef93-699f-71f6-8e3a-3348071b5974";
+        for part in ["01a1ef93", "1b5974", "334807", "3348071b5974"] {
+            assert!(fits(id, part), "{part}");
+        }
+        assert!(!fits(id, "71f6-8e"));
+    }
 }

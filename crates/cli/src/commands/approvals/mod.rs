@@ -4,11 +4,11 @@ mod ids;
 mod show;
 mod status;
 
-pub use ids::{IdKind, id, short};
+pub use ids::{IdKind, call_of_held, id, run_id, short};
 pub use show::{arguments as shown_arguments, state as shown_state};
 pub use status::{read as read_status, wait_for_end};
 
-use super::{call_arguments, call_result, on_gateway, print_entries};
+use super::{call_arguments, call_result, on_gateway, print_entries, warn_if_not_running};
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
@@ -239,6 +239,9 @@ pub async fn approve(
         let more = format!("`toolbooth approvals show {end}` shows the result");
         render::print(&format!("Approved {name}: {became}. {more}.\n"));
     }
+    if held["run"].is_object() {
+        warn_if_not_running(gateway, "the run does not continue");
+    }
     match (ended.state.as_str(), failure) {
         ("failed", Some(failure)) if !global.json => Err(failure),
         ("failed", _) => Ok(Exit::Failed),
@@ -294,6 +297,9 @@ pub async fn reject(
     } else {
         let name = held["name"].as_str().map(line).unwrap_or_default();
         render::print(&format!("Rejected {name}. The call is not made.\n"));
+    }
+    if held["run"].is_object() {
+        warn_if_not_running(gateway, "the run does not continue");
     }
     Ok(Exit::Ok)
 }

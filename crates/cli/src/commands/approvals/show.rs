@@ -22,19 +22,33 @@ pub fn arguments(held: &Value) -> String {
     shown.to_string()
 }
 
+/// The job or skill that a held call is a step of, such as `job brief`.
+fn work(held: &Value) -> String {
+    let text = |key: &str| held["run"][key].as_str();
+    match (text("kind"), text("name")) {
+        (Some(kind), Some(name)) => format!("{kind} {}", line(name)),
+        _ if held["run"].is_object() => "a skill".to_owned(),
+        _ => String::new(),
+    }
+}
+
 /// A table of held calls.
 pub fn table(found: &[Value]) -> String {
-    let mut table = Table::new(&["ID", "TOOL", "USER", "STATE", "SINCE", "ARGUMENTS"]);
+    let of_runs = found.iter().any(|held| held["run"].is_object());
+    let mut table = match of_runs {
+        true => Table::new(&["ID", "TOOL", "USER", "STATE", "SINCE", "FOR", "ARGUMENTS"]),
+        false => Table::new(&["ID", "TOOL", "USER", "STATE", "SINCE", "ARGUMENTS"]),
+    };
     for held in found {
         let text = |key: &str| held[key].as_str().unwrap_or_default();
-        table.row([
-            TableCell::toned(short(&held["id"]), Tone::Strong),
-            text("name").into(),
-            text("user").into(),
-            state(text("state")),
-            ago(held["created_ms"].as_i64().unwrap_or(0)).into(),
-            arguments(held).into(),
-        ]);
+        let id = TableCell::toned(short(&held["id"]), Tone::Strong);
+        let (name, user) = (TableCell::from(text("name")), TableCell::from(text("user")));
+        let state = state(text("state"));
+        let since = TableCell::from(ago(held["created_ms"].as_i64().unwrap_or(0)));
+        match of_runs {
+            true => table.row([id, name, user, state, since, work(held).into(), arguments(held).into()]),
+            false => table.row([id, name, user, state, since, arguments(held).into()]),
+        }
     }
     table.draw(Paint::stdout())
 }
@@ -59,6 +73,9 @@ pub fn page(held: &Value) -> String {
     row("state", Some(text("state")));
     let step = held["plan"]["step"].as_u64();
     row("plan", step.map(|step| format!("step {step} of {}", short(&held["plan"]["id"]))));
+    let of_run = |key: &str| held["run"][key].as_str().map(line).unwrap_or_default();
+    let origin = format!("{}, run {}, step {}", work(held), of_run("id"), of_run("step"));
+    row("for", held["run"].is_object().then_some(origin));
     row("effect", Some(text("side_effect")));
     row("caller", Some(text("user")));
     row("persona", Some(text("persona")));

@@ -95,6 +95,7 @@ impl<'a> HeldCallStatus<'a> {
             ("rejected", _) => {
                 let by = self.decided_by.as_deref().unwrap_or("an unknown user");
                 let message = match self.decision_note.as_deref().filter(|note| !note.is_empty()) {
+                    Some(reason) if reason.starts_with("withdrawn: ") => reason.to_owned(),
                     Some(reason) => format!("rejected by {by}: {reason}"),
                     None => format!("rejected by {by}"),
                 };

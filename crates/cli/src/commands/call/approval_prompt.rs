@@ -3,6 +3,7 @@
 use super::super::approvals::{approve_call, read_status, reject_call, wait_for_end};
 use super::super::call_arguments;
 use super::CallResponse;
+use crate::editor_handle::EditedLine;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, FaultReport};
 use crate::gateway_handle::GatewayHandle;
@@ -17,6 +18,9 @@ use std::process::Command;
 /// The gateway's answer for a held call.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct HeldAnswer {
+    /// Id of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
     /// Id of the held call.
     pub held: String,
     /// Reason: `approval` or `plan`.
@@ -38,6 +42,8 @@ enum ApprovalReply {
     Yes,
     Edited(String),
     No,
+    /// Ctrl+C.
+    Interrupted,
     /// No answer: the input ended.
     None,
 }
@@ -85,7 +91,7 @@ pub async fn settle(
         };
         let Some(next) = read_status(&body)?.next() else { return Ok(CallResponse::Answered(body)) };
         let message = format!("the tool behind it waits for approval as {next}");
-        held = HeldAnswer { held: next, kind: "approval".to_owned(), message };
+        held = HeldAnswer { call: None, held: next, kind: "approval".to_owned(), message };
     }
     Ok(CallResponse::Held(held))
 }
@@ -121,6 +127,7 @@ async fn answer(
         let answered = match ask(&shown, prompter).await {
             ApprovalReply::None => return Ok(CallResponse::Held(held)),
             ApprovalReply::No => reject_call(gateway, &id, None).await.map(drop),
+            ApprovalReply::Interrupted => reject_interrupted(gateway, &id).await,
             ApprovalReply::Yes => approve_call(gateway, &id, None).await,
             ApprovalReply::Edited(text) => match approve_call(gateway, &id, Some(&text)).await {
                 Err(failure) if failure.fault.code == "call.invalid-arguments" => {
@@ -139,6 +146,19 @@ async fn answer(
     }
 }
 
+/// Rejects the held call after Ctrl+C. If that fails, says that the call can still be approved.
+async fn reject_interrupted(gateway: &GatewayHandle, id: &str) -> Result<(), CommandFailure> {
+    match reject_call(gateway, id, Some("interrupted with Ctrl+C")).await {
+        Ok(_) => Ok(()),
+        // The decision of another person is final.
+        Err(failure) if failure.fault.code == "call.already-decided" => Err(failure),
+        Err(failure) => {
+            let held = format!("the call is still held; `toolbooth approvals reject {id}` rejects it");
+            Err(failure.hint(held))
+        }
+    }
+}
+
 /// Shows the held call and reads the caller's answer.
 async fn ask(held: &Value, prompter: &Prompter) -> ApprovalReply {
     let paint = Paint::stderr();
@@ -152,7 +172,11 @@ async fn ask(held: &Value, prompter: &Prompter) -> ApprovalReply {
         render::framed(&arguments)
     ));
     loop {
-        let Some(answer) = prompter.read("Run it? [y/N/e(dit)] ").await else { return ApprovalReply::None };
+        let answer = match prompter.ask("Run it? [y/N/e(dit)] ").await {
+            EditedLine::Line(answer) => answer,
+            EditedLine::Interrupted => return ApprovalReply::Interrupted,
+            EditedLine::End => return ApprovalReply::None,
+        };
         match answer.trim().to_ascii_lowercase().as_str() {
             "y" | "yes" => return ApprovalReply::Yes,
             "" | "n" | "no" => return ApprovalReply::No,

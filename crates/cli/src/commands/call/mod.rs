@@ -1,14 +1,18 @@
 //! `toolbooth call`: calls a tool from the command line.
 
 mod approval_prompt;
+mod asked_question;
 mod batch;
+mod last_output;
+mod page_prompt;
 mod progress;
 mod question_prompt;
+mod sampling_prompt;
 
 pub use approval_prompt::CallerConsent;
 
 use super::call_result::ToolResultText;
-use super::{approvals, call_arguments, in_runtime, on_gateway, tools};
+use super::{approvals, call_arguments, in_runtime, job_views, on_gateway, tools, warn_if_not_running};
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::GatewayHandle;
@@ -16,12 +20,13 @@ use crate::global_options::GlobalOptions;
 use crate::prompter::Prompter;
 use crate::remote_gateway::segment;
 use crate::render::{self, Paint};
+use asked_question::AskedQuestion;
 use bytes::Bytes;
 use clap::Args;
-use question_prompt::{AskedQuestion, QuestionReply};
+use question_prompt::QuestionReply;
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Arguments of `toolbooth call`.
@@ -152,16 +157,53 @@ pub async fn run_skill(
     gateway: &GatewayHandle,
     global: &GlobalOptions,
     what: &CallArguments,
+    skill: &Value,
     prompter: &Prompter,
 ) -> CommandResult {
     let response = call(gateway, global, what, what.input()?, prompter).await?;
-    let is_held = is_held_run(&response);
-    let exit = print_response(response, global, gateway.has_temporary_store().then_some(TemporaryStore))?;
+    let report = run_report(&response);
+    let is_held = report.as_ref().is_some_and(|report| report["state"] == "held");
+    let exit = match report.filter(|_| !global.json) {
+        Some(report) => {
+            if let CallResponse::Ran(answer) = &response {
+                for warning in &answer_in(answer)?.warnings {
+                    render::complain(&format!("warning: {}\n", render::line(warning)));
+                }
+            }
+            render::print(&job_views::run_page(&run_of(&report, skill)));
+            if report["state"] == "failed" { Exit::Failed } else { Exit::Ok }
+        }
+        None => print_response(response, global, gateway.has_temporary_store().then_some(TemporaryStore))?,
+    };
+    if is_held {
+        warn_if_not_running(gateway, "the run does not continue");
+    }
     Ok(if is_held && exit == Exit::Ok { Exit::Held } else { exit })
 }
 
-/// Whether the result of a skill says that its run waits for a person.
-fn is_held_run(response: &CallResponse) -> bool {
+/// The run of a skill as `toolbooth skills runs` gets it, from the report in the result of the skill's tool.
+fn run_of(report: &Value, skill: &Value) -> Value {
+    let plan = &skill["plan"];
+    let planned = plan.as_array().or_else(|| plan["steps"].as_array()).map(Vec::as_slice).unwrap_or_default();
+    let tool = |id: &str| {
+        let step = planned.iter().enumerate().find(|(number, step)| match step["id"].as_str() {
+            Some(known) => known == id,
+            None => format!("step{}", number + 1) == id,
+        });
+        step.map_or(Value::Null, |(_, step)| step["tool"].clone())
+    };
+    let steps = report["steps"].as_object().into_iter().flatten().map(|(id, record)| {
+        json!({
+            "id": id, "tool": tool(id), "status": record["state"], "held": record["held"],
+            "results": record["results"], "error": record["error"],
+        })
+    });
+    let steps: Vec<Value> = steps.collect();
+    json!({ "id": report["run"], "skill": report["skill"], "status": report["state"], "steps": steps })
+}
+
+/// The report of a skill's run in the result of its tool.
+fn run_report(response: &CallResponse) -> Option<Value> {
     let result = match response {
         CallResponse::Ran(answer) => answer_in(answer).ok().map(|answer| answer.result),
         CallResponse::Answered(held) => {
@@ -169,8 +211,9 @@ fn is_held_run(response: &CallResponse) -> bool {
         }
         CallResponse::Held(_) | CallResponse::Asked(_) => None,
     };
-    let result = result.and_then(|result| serde_json::from_str::<Value>(result.get()).ok());
-    result.is_some_and(|result| result["structuredContent"]["state"] == "held")
+    let mut result: Value = serde_json::from_str(result?.get()).ok()?;
+    let report = result.get_mut("structuredContent").map(Value::take)?;
+    report["state"].is_string().then_some(report)
 }
 
 /// Marks a gateway whose store is temporary.
@@ -255,7 +298,10 @@ async fn call(
     let consent = if what.yes { CallerConsent::Given(prompter) } else { CallerConsent::Asked(prompter) };
     let session = what.session.as_deref();
     let options = CallOptions { session, timeout: what.timeout, answers, shows_progress: !global.json };
-    make_with(gateway, exposed, &arguments, &options, consent).await
+    match make_with(gateway, exposed, &arguments, &options, consent).await {
+        Err(failure) => Err(last_output::with_last_output(gateway, failure).await),
+        made => made,
+    }
 }
 
 /// Makes a call by the tool's exposed name, and asks the caller if it needs approval.
@@ -282,17 +328,23 @@ async fn make_with(
     let timeout = options.timeout.map(|timeout| format!(",\"timeout_ms\":{}", timeout.as_millis()));
     let more = [session, timeout].into_iter().flatten().collect::<String>();
     // The gateway must not wait for approval: the caller is asked here, or gets the id.
-    let body = format!("{{\"arguments\":{arguments},\"wait\":0{more}}}");
-    let path = format!("/tools/{}/call", segment(exposed));
+    let body = |sampling: &str| format!("{{\"arguments\":{arguments},\"wait\":0{more}{sampling}}}");
     let what = format!("calling {exposed}");
-    let mut answer = match options.shows_progress {
-        true => progress::post(gateway, exposed, &path, body.into()).await?,
-        false => gateway.post(&what, &path, Some(body.into())).await?,
-    };
     let (CallerConsent::Given(prompter) | CallerConsent::Asked(prompter)) = consent;
+    let mut answer = match prompter.is_attended() {
+        // Only a person answers in place of a language model.
+        true => match post_call(gateway, exposed, body(",\"sampling\":true"), options).await {
+            // A gateway of an earlier version does not know the member, and did not make the call.
+            Err(failure) if refuses_sampling(&failure) => {
+                post_call(gateway, exposed, body(""), options).await?
+            }
+            posted => posted?,
+        },
+        false => post_call(gateway, exposed, body(""), options).await?,
+    };
     while let Ok(asked) = serde_json::from_slice::<AskedQuestion>(&answer) {
         let path = format!("/calls/{}/answer", segment(&asked.call));
-        let reply = match question_prompt::reply(&asked, &options.answers, prompter).await {
+        let reply = match question_prompt::reply(gateway, &asked, &options.answers, prompter).await {
             Ok(QuestionReply::Send(reply)) => gateway.post(&what, &path, Some(reply.into())).await,
             Ok(QuestionReply::Unanswered) => return Ok(CallResponse::Asked(asked)),
             Err(failure) => Err(failure),
@@ -306,7 +358,7 @@ async fn make_with(
             }
             Err(failure) => {
                 // The server does not wait for an answer that will not come. The failure is what matters to the user.
-                let _ = gateway.post(&what, &path, Some(question_prompt::dismissal().into())).await;
+                let _ = gateway.post(&what, &path, Some(asked_question::dismissal().into())).await;
                 return Err(failure);
             }
         };
@@ -315,6 +367,25 @@ async fn make_with(
         Ok(held) => approval_prompt::settle(gateway, held, consent).await,
         Err(_) => Ok(CallResponse::Ran(answer)),
     }
+}
+
+/// Sends the request of a call.
+async fn post_call(
+    gateway: &GatewayHandle,
+    exposed: &str,
+    body: String,
+    options: &CallOptions<'_>,
+) -> Result<Bytes, CommandFailure> {
+    let path = format!("/tools/{}/call", segment(exposed));
+    match options.shows_progress {
+        true => progress::post(gateway, exposed, &path, body.into()).await,
+        false => gateway.post(&format!("calling {exposed}"), &path, Some(body.into())).await,
+    }
+}
+
+/// Whether a gateway refused the request because it does not know `sampling`.
+fn refuses_sampling(failure: &CommandFailure) -> bool {
+    failure.fault.code == "request.bad-body" && failure.fault.message.contains("`sampling`")
 }
 
 /// The outcome of a call as text.
@@ -427,7 +498,30 @@ mod tests {
         for (state, expected) in [("held", true), ("succeeded", false), ("failed", false)] {
             let answer =
                 format!(r#"{{"result":{{"content":[],"structuredContent":{{"state":"{state}"}}}}}}"#);
-            assert_eq!(is_held_run(&CallResponse::Ran(answer.into())), expected, "{state}");
+            let report = run_report(&CallResponse::Ran(answer.into())).expect("a report");
+            assert_eq!(report["state"] == "held", expected, "{state}");
+        }
+    }
+
+    #[test]
+    fn the_run_of_a_skill_is_shown_like_any_other_run() {
+        let report = json!({
+            "skill": "brief", "run": "0199", "state": "held",
+            "steps": {
+                "read": {"state": "succeeded", "results": {"pages": 3}},
+                "step2": {"state": "held", "held": "0198"},
+            },
+        });
+        let skill = json!({"plan": [{"id": "read", "tool": "demo_read"}, {"tool": "notes_write"}]});
+        let shown = job_views::run_page(&run_of(&report, &skill));
+        let parts = [
+            "Run 0199 of brief is held.",
+            "  succeeded  read  demo_read\n",
+            "\"pages\": 3",
+            "  held  step2  notes_write: waits for approval as 0198; `toolbooth approvals approve 0198`",
+        ];
+        for part in parts {
+            assert!(shown.contains(part), "{part} is missing in\n{shown}");
         }
     }
 

@@ -1,72 +1,13 @@
 //! A question of a tool's server: answered from the command line or asked at the terminal.
 
 use super::super::{argument_kind, call_arguments};
-use crate::exit::Exit;
+use super::asked_question::{AskedQuestion, QuestionMode, accepted, dismissal};
+use super::{page_prompt, sampling_prompt};
 use crate::failure::CommandFailure;
-use crate::global_options::GlobalOptions;
+use crate::gateway_handle::GatewayHandle;
 use crate::prompter::Prompter;
-use crate::render::{self, Paint, Tone, line, plain};
-use serde::{Deserialize, Serialize};
+use crate::render::{self, Paint, Tone, line};
 use serde_json::{Value, json};
-
-/// The gateway's answer for a call whose server asks a question.
-#[derive(Debug, Deserialize, Serialize)]
-pub struct AskedQuestion {
-    kind: String,
-    /// Id of the call.
-    pub call: String,
-    /// The question: its server, message and the schema of the answer.
-    pub question: Value,
-}
-
-impl AskedQuestion {
-    fn schema(&self) -> &Value {
-        &self.question["schema"]
-    }
-
-    fn message(&self) -> String {
-        let text = |key: &str| self.question[key].as_str().map(plain).unwrap_or_default();
-        match self.question["server"].as_str() {
-            Some(_) => format!("Server `{}` asks: {}", text("server"), text("message")),
-            None => text("message"),
-        }
-    }
-
-    /// The fields of the form, as the schema orders them.
-    fn fields(&self) -> Vec<(&str, &Value)> {
-        let properties = self.schema()["properties"].as_object();
-        properties.into_iter().flatten().map(|(name, field)| (name.as_str(), field)).collect()
-    }
-
-    fn requires(&self, field: &str) -> bool {
-        self.schema()["required"].as_array().is_some_and(|names| names.iter().any(|name| name == field))
-    }
-
-    /// The question and its fields, for a user who is not at a terminal.
-    pub fn summary(&self) -> String {
-        let fields: Vec<String> = self
-            .fields()
-            .iter()
-            .map(|(name, field)| format!("{} ({})", line(name), argument_kind::kind_of(field)))
-            .collect();
-        match fields.is_empty() {
-            true => self.message(),
-            false => format!("{} Fields: {}.", self.message(), fields.join(", ")),
-        }
-    }
-
-    /// Prints the id of the call to standard output and the question to standard error.
-    pub fn print(&self, global: &GlobalOptions) -> Exit {
-        if global.json {
-            render::print_json(self);
-        } else {
-            let how = "Answer it with --answer KEY=VALUE, or run the command at a terminal.";
-            render::complain(&format!("{}\n", render::wrap(&format!("{} {how}", self.summary()), 0)));
-            render::print(&format!("{}\n", line(&self.call)));
-        }
-        Exit::Held
-    }
-}
 
 /// The answer to a question: the body of the request.
 pub enum QuestionReply {
@@ -76,28 +17,25 @@ pub enum QuestionReply {
     Unanswered,
 }
 
-/// Answers a question with the pairs of `--answer`, else at the terminal.
+/// Answers a question with the pairs of `--answer`, else at the terminal. Only forms are answered with pairs.
 pub async fn reply(
+    gateway: &GatewayHandle,
     asked: &AskedQuestion,
     pairs: &[(String, String)],
     prompter: &Prompter,
 ) -> Result<QuestionReply, CommandFailure> {
-    if !pairs.is_empty() {
+    let mode = asked.mode();
+    if !pairs.is_empty() && mode == QuestionMode::Form {
         return from_pairs(asked, pairs).map(QuestionReply::Send);
     }
     if !prompter.answers_questions() {
         return Ok(QuestionReply::Unanswered);
     }
-    Ok(QuestionReply::Send(at_terminal(asked, prompter).await))
-}
-
-/// The body that dismisses a question.
-pub fn dismissal() -> String {
-    json!({ "action": "cancel" }).to_string()
-}
-
-fn accepted(content: &str) -> String {
-    format!("{{\"action\":\"accept\",\"content\":{content}}}")
+    Ok(QuestionReply::Send(match mode {
+        QuestionMode::Form => at_terminal(asked, prompter).await,
+        QuestionMode::Page => page_prompt::at_terminal(asked, prompter).await,
+        QuestionMode::Sampling => sampling_prompt::at_terminal(gateway, asked, prompter).await,
+    }))
 }
 
 fn from_pairs(asked: &AskedQuestion, pairs: &[(String, String)]) -> Result<String, CommandFailure> {
@@ -153,13 +91,7 @@ async fn at_terminal(asked: &AskedQuestion, prompter: &Prompter) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn asked() -> AskedQuestion {
-        let properties = json!({"name": {"type": "string"}, "age": {"type": "integer"}});
-        let schema = json!({"type": "object", "properties": properties, "required": ["name"]});
-        let question = json!({"server": "inn", "message": "Who comes?", "schema": schema});
-        AskedQuestion { kind: "question".into(), call: "7".into(), question }
-    }
+    use crate::exit::Exit;
 
     fn pairs(words: &[(&str, &str)]) -> Vec<(String, String)> {
         words.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -167,20 +99,16 @@ mod tests {
 
     #[test]
     fn answers_get_the_types_of_the_form() {
-        let body = from_pairs(&asked(), &pairs(&[("name", "Bo"), ("age", "5"), ("later", "x")]));
+        let body =
+            from_pairs(&AskedQuestion::for_tests(), &pairs(&[("name", "Bo"), ("age", "5"), ("later", "x")]));
         assert_eq!(body.ok().as_deref(), Some(r#"{"action":"accept","content":{"name":"Bo","age":5}}"#));
     }
 
     #[test]
     fn answers_that_fit_no_field_are_refused_with_the_fields() {
-        let failure = from_pairs(&asked(), &pairs(&[("nmae", "Bo")])).expect_err("refused");
+        let failure =
+            from_pairs(&AskedQuestion::for_tests(), &pairs(&[("nmae", "Bo")])).expect_err("refused");
         assert_eq!((failure.exit, &*failure.fault.code), (Exit::Usage, "usage.answer"));
         assert!(failure.fault.hint.as_deref().is_some_and(|hint| hint.contains("age")), "{failure:?}");
-    }
-
-    #[test]
-    fn the_question_and_its_fields_are_shown() {
-        let shown = asked().summary();
-        assert!(shown.starts_with("Server `inn` asks: Who comes? Fields: "), "{shown}");
     }
 }

@@ -3,6 +3,7 @@
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
+use crate::gateway_record::GatewayRecord;
 use crate::global_options::GlobalOptions;
 use crate::render::{self, plain};
 use clap::Args;
@@ -35,6 +36,8 @@ pub fn run(global: &GlobalOptions, arguments: &ImportArguments) -> CommandResult
     if arguments.undo {
         return undo(global, &sources);
     }
+    let gateway_url = GatewayRecord::find(&gateway::data_dir(&sources)).map(|record| record.url);
+    let sources = Sources { gateway_url, ..sources };
     let Some(from) = &arguments.from else { return survey(global, &sources) };
     let from: ImportFrom = from.parse().unwrap_or_else(|never| match never {});
     let plan = make_plan(&sources, &from).map_err(|error| failed(&error))?;

@@ -162,7 +162,12 @@ async fn replay(gateway: &GatewayHandle, global: &GlobalOptions, text: &str, any
     let name = letter["name"].as_str().map(line).unwrap_or_default();
     match (answer.held, answer.result) {
         (Some(held), _) => {
-            render::print(&format!("{name} waits for approval as {}.\n", line(&held)));
+            let id = line(&held);
+            let text = format!(
+                "`{name}` waits for approval as {id}. It was not run. When it is approved (`toolbooth approvals \
+                 approve {id}`), it runs; `toolbooth approvals show {id}` shows the result."
+            );
+            render::print(&format!("{}\n", render::wrap(&text, 0)));
             return Ok(Exit::Held);
         }
         (None, Some(result)) => {

@@ -5,6 +5,7 @@ mod servers;
 use super::config_notices::ConfigNotice;
 use super::serve::reloading;
 use super::shell_variables::GatewayEnvironment;
+use super::waiting_work::WaitingWork;
 use super::{config_notices, idle_pins, in_runtime, trust, unsupplied_names};
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
@@ -161,6 +162,7 @@ async fn check_gateway_and_servers(
     let manifests = gateway.get("/manifests").await;
     let skills = gateway.get("/skills").await;
     let changed = gateway.get("/changes").await;
+    check_waiting(report, WaitingWork::ask(&gateway).await);
     for pin in idle_pins::find(&gateway, pins).await {
         let message = format!("`{pin}` in `exposure.always_load_tools` matches no tool");
         let fix =
@@ -188,6 +190,20 @@ async fn check_gateway_and_servers(
         Err(failure) => report.note("gateway", Status::Fail, failure.fault.message, failure.fault.hint),
     }
     Ok(())
+}
+
+/// Reports calls that wait for a decision.
+fn check_waiting(report: &mut DoctorReport, waiting: WaitingWork) {
+    if let Some(held) = waiting.held_text() {
+        let fix = "`toolbooth approvals` lists them, `toolbooth approvals approve ID` or `reject ID` decides";
+        report.note("calls", Status::Warn, held, Some(fix.into()));
+    }
+    if let Some(letters) = waiting.letters_text() {
+        let message = format!("{letters}: calls that failed, and were neither replayed nor dropped");
+        let fix =
+            "`toolbooth dead-letters` lists them, `toolbooth dead-letters replay ID` or `drop ID` ends one";
+        report.note("calls", Status::Warn, message, Some(fix.into()));
+    }
 }
 
 /// Reports tools that have changed since they were accepted.

@@ -198,7 +198,7 @@ fn user_file() -> String {
 mod tests {
     use super::*;
 
-    // First use B11: on 0.0.0.0 the greeting printed that address, to which no client can connect.
+    // No client can connect to 0.0.0.0, so the greeting has another address.
     #[test]
     fn a_gateway_on_all_addresses_is_reached_at_one() {
         let record = GatewayRecord {
@@ -212,6 +212,7 @@ mod tests {
             linger_seconds: None,
             started_in: None,
             log: None,
+            stopping: false,
         };
         let mut settings = Settings::default();
         assert_eq!(title(&record, &settings), "Toolbooth 1 is listening on http://127.0.0.1:80");

@@ -5,6 +5,7 @@ mod greeting;
 mod local_sockets;
 mod log_limiter;
 mod logging;
+mod project_trust;
 pub mod reloading;
 mod replicas;
 mod shown_settings;
@@ -146,17 +147,22 @@ async fn serve(
         linger_seconds: linger.map(|linger| linger.as_secs()),
         started_in: Some(sources.cwd.clone()),
         log: gateway_record::own_log(background::log_path(&settings.data_dir)),
+        stopping: false,
     };
     let watched = reloading::WatchedFiles::new(&loaded.files);
     let status = Arc::new(ConfigStatus::default());
     status.read_from(reloading::read_files(&loaded));
     status.set_settings(shown_settings(&loaded));
+    let project_files = project_trust::ProjectFiles::new(door.clone(), sources.clone(), &settings);
     let active_config = reloading::ActiveConfig::at_start(sources, &loaded, address);
     let folders = active_config.folders().clone();
     let reload = reloading::reloader(door.clone(), active_config, watched.clone(), status.clone());
     folders.set_reload(reload.clone());
     let _ = door.folders.set(folders);
-    let rest = RestState::new(door.clone(), reload.clone()).reporting(status).counting(access_log.clone());
+    let rest = RestState::new(door.clone(), reload.clone())
+        .reporting(status)
+        .counting(access_log.clone())
+        .trusting(Arc::new(project_files));
     let doors = Doors {
         door: door.clone(),
         rest: rest::router(rest.clone()).merge(console::routes(rest)),
@@ -174,12 +180,29 @@ async fn serve(
     tokio::spawn(run_maintenance(door, stop.clone()));
     tokio::spawn(log_limiter::report_left_out());
     tokio::spawn(handle_signals(stop.clone(), reload));
-    listen::serve(listener, control, doors, stop, serve_options(settings.drain_seconds)).await;
+    let serving =
+        listen::serve(listener, control, doors, stop.clone(), serve_options(settings.drain_seconds));
+    tokio::pin!(serving);
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => {
+            record.stopping = true;
+            // Other commands say that the gateway is stopping. Without it, they say that none is running.
+            if present && let Err(error) = record.announce(&settings.data_dir) {
+                tracing::warn!("other commands cannot be told that the gateway is stopping: {error}");
+            }
+            serving.await;
+        }
+        () = &mut serving => {}
+    }
     following.abort();
     if present {
-        record.withdraw(&settings.data_dir);
+        record.remove_sockets();
     }
     engine.shut_down().await;
+    if present {
+        record.remove_file(&settings.data_dir);
+    }
     if let Some(log) = access_log {
         log.flush();
     }

@@ -389,8 +389,8 @@ pub async fn now(reload: &Reload, cause: ReloadCause) {
 mod tests {
     use super::*;
 
-    // First use B16: a failed load ended before it had found all files, the shorter list counted as a change, and the
-    // error was reported twice.
+    // A failed load ends before it has found all files. If the shorter list counted as a change, the error would be
+    // reported twice.
     #[test]
     fn a_failed_load_keeps_the_watched_files() {
         let files = |names: &[&str]| -> Vec<PathBuf> { names.iter().map(PathBuf::from).collect() };

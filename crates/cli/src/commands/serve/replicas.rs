@@ -15,7 +15,8 @@ const REFRESH_DELAY: Duration = Duration::from_secs(1);
 const LOST_WORK_EVERY: Duration = Duration::from_secs(3);
 
 /// Takes notice of the changes of other gateways, and ends the work of those that have ended. A gateway that is stopping
-/// takes over no more work, but its running requests still need the notices: an approval may be given at another gateway.
+/// takes over no more work, but its running requests still need the notices, for example of a cancellation at another
+/// gateway.
 pub(super) async fn follow(door: Arc<Door>, stop: CancellationToken) {
     let Some(notices) = door.engine.store().notices() else { return };
     tokio::select! {

@@ -2,8 +2,10 @@
 
 use super::ServerAddArguments;
 use crate::failure::CommandFailure;
+use crate::render;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::path::Path;
 use toolbooth_core::names::ServerName;
 
 /// A server entry before it is written.
@@ -84,11 +86,14 @@ fn misuse(message: &str) -> CommandFailure {
     )
 }
 
-/// The entry of a local server.
+/// The entry of a local server. With `run_in`, relative paths in its command start at that folder, wherever the
+/// gateway is started.
 pub(super) fn local(
     name: &str,
     arguments: &ServerAddArguments,
+    run_in: Option<&Path>,
 ) -> Result<PlannedServerEntry, CommandFailure> {
+    let mut notes = literal_notes(&arguments.env);
     let mut words = arguments.command.iter();
     let mut entry = Map::new();
     entry.insert("command".into(), json!(words.next()));
@@ -99,6 +104,14 @@ pub(super) fn local(
     if let Some(cwd) = &arguments.cwd {
         let cwd = std::path::absolute(cwd).unwrap_or_else(|_| cwd.clone());
         entry.insert("cwd".into(), json!(cwd));
+    } else if let Some(folder) = run_in
+        && let Some(word) = relative_path(&arguments.command, folder)
+        // A file of the configuration is UTF-8.
+        && let Some(written) = folder.to_str()
+    {
+        entry.insert("cwd".into(), json!(written));
+        let shown = render::path(folder);
+        notes.push(format!("`{word}` is a path in {shown}, so the server will run there (`cwd`)"));
     }
     let environment = variables(&arguments.env);
     if !environment.is_empty() {
@@ -110,9 +123,23 @@ pub(super) fn local(
     Ok(PlannedServerEntry {
         name: checked(name)?,
         entry: Value::Object(with_common(entry, arguments)),
-        notes: literal_notes(&arguments.env),
+        notes,
         source: None,
     })
+}
+
+/// The first word of a command line that is an existing file or folder, relative to `folder`.
+fn relative_path<'a>(command: &'a [String], folder: &Path) -> Option<&'a str> {
+    let (program, rest) = command.split_first()?;
+    // A program without a slash is looked up in `PATH`.
+    let program = Some(program.as_str()).filter(|word| word.contains('/'));
+    let rest = rest.iter().map(|word| match word.split_once('=') {
+        Some((option, value)) if option.starts_with('-') => value,
+        _ => word.as_str(),
+    });
+    let is_there =
+        |word: &&str| !word.is_empty() && Path::new(word).is_relative() && folder.join(word).exists();
+    program.into_iter().chain(rest).find(is_there)
 }
 
 /// The entry of a remote server.
@@ -235,6 +262,29 @@ mod tests {
             let name = name_of(url);
             assert!(name.parse::<ServerName>().is_ok());
             assert_eq!(name, expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn existing_relative_paths_of_a_command_are_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("notes.py"), "").expect("written");
+        let absolute = folder.path().join("notes.py").display().to_string();
+        let cases: [(&[&str], Option<&str>); 9] = [
+            (&["python3", "notes.py"], Some("notes.py")),
+            (&["python3", "./notes.py", "."], Some("./notes.py")),
+            (&["npx", "-y", "server-filesystem", "."], Some(".")),
+            (&["uv", "run", "--script=notes.py"], Some("notes.py")),
+            (&["./notes.py"], Some("./notes.py")),
+            // Programs are looked up in `PATH`.
+            (&["notes.py"], None),
+            (&["python3", &absolute], None),
+            (&["python3", "other.py", ""], None),
+            (&[], None),
+        ];
+        for (command, expected) in cases {
+            let words: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+            assert_eq!(relative_path(&words, folder.path()), expected, "{command:?}");
         }
     }
 

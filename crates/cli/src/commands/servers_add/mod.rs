@@ -3,6 +3,9 @@
 mod addition;
 mod openapi;
 mod registry;
+mod separator_tip;
+
+pub use separator_tip::separator_tip;
 
 use super::{in_runtime, server_edits};
 use crate::edited_file::EditedFile;
@@ -35,7 +38,8 @@ For example:
   toolbooth servers add openapi https://pets.example/api.json --include 'list*'
 
 The entry is written to your configuration file, whose comments stay; a running gateway uses it at once. An OpenAPI \
-document becomes a manifest with one tool per operation. `registry.url` sets another registry.")]
+document becomes a manifest with one tool per operation. If an argument is a path in the current folder, the entry gets \
+this folder as `cwd`. `registry.url` sets another registry.")]
 pub struct ServerAddArguments {
     /// Name of the new server, before `-- COMMAND`; or its URL, its name in the registry, or `openapi`.
     #[arg(value_name = "NAME|URL|REGISTRY-NAME|openapi")]
@@ -111,7 +115,11 @@ pub fn run(global: &GlobalOptions, arguments: &ServerAddArguments) -> CommandRes
             AdditionKind::OpenApi(document) => {
                 return openapi::add(global, arguments, &sources, &loaded, document).await;
             }
-            AdditionKind::Command(name) => addition::local(name, arguments)?,
+            AdditionKind::Command(name) => {
+                let file = target_file(global, arguments, &sources)?;
+                let run_in = is_used_elsewhere(&file, &sources).then_some(sources.cwd.as_path());
+                addition::local(name, arguments, run_in)?
+            }
             AdditionKind::Url(url) => addition::remote(url, name, arguments)?,
             AdditionKind::Registry(wanted) => registry::plan(wanted, arguments, &loaded).await?,
             AdditionKind::Description(file) => described(file, arguments)?,
@@ -227,6 +235,12 @@ fn target_file(
         Some(file) => Ok(sources.absolute(file)),
         None => user_file(sources),
     }
+}
+
+/// Whether a gateway that is started in another folder uses the file, too: it is the user's own, or elsewhere.
+fn is_used_elsewhere(file: &Path, sources: &Sources) -> bool {
+    let is_own = sources.user_dir().is_some_and(|folder| file.starts_with(folder));
+    is_own || !file.starts_with(&sources.cwd)
 }
 
 /// The file of the user that gets new entries: an existing one, or a new `toolbooth.toml`.

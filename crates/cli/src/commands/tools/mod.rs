@@ -9,8 +9,7 @@ mod stats;
 pub use filter::ToolListFilter;
 pub use stats::{StatsArguments, run as show_stats};
 
-use super::on_gateway;
-use crate::demo;
+use super::{bundled_hint, on_gateway};
 use crate::embedded_gateway::ServerSelection;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult, FaultReport};
@@ -231,21 +230,6 @@ fn is_served_elsewhere(tool: &Value) -> bool {
         || providers.iter().any(|provider| provider["server"] != tool["server"])
 }
 
-/// The hint for a tool of a bundled server that does not run, because other servers are configured.
-async fn bundled_hint(gateway: &GatewayHandle, name: &str) -> Option<String> {
-    let of = |server: &&str| name.strip_prefix(*server).is_some_and(|rest| rest.starts_with(['_', '.']));
-    let server = demo::NAMES.into_iter().find(of)?;
-    let answer = gateway.get("/servers").await.ok()?;
-    let servers = answer["servers"].as_array()?;
-    let is_there = servers.iter().any(|one| one["name"] == server);
-    (!is_there && !servers.is_empty()).then(|| {
-        format!(
-            "the bundled server `{server}` runs by default only if no servers are configured; to keep it, add \
-             `[servers.{server}]` with `bundled = \"{server}\"` to toolbooth.toml"
-        )
-    })
-}
-
 async fn suggest(gateway: &GatewayHandle, failure: CommandFailure, name: &str) -> CommandFailure {
     let Ok((_, tools, _)) = gather(gateway, &ToolListFilter::default()).await else { return failure };
     let names = |key: &'static str| tools.iter().filter_map(move |tool| tool[key].as_str());
@@ -256,7 +240,7 @@ async fn suggest(gateway: &GatewayHandle, failure: CommandFailure, name: &str) -
     if let Some(near) = near {
         return failure.hint(format!("did you mean `{near}`?"));
     }
-    if let Some(hint) = bundled_hint(gateway, name).await {
+    if let Some(hint) = bundled_hint::of_tool(gateway, name).await {
         return failure.hint(hint);
     }
     match absent(gateway, None).await {

@@ -24,6 +24,7 @@ use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 use survey::{ClientSurvey, FileChange};
+use toolbooth_config::Sources;
 use toolbooth_config::clients::ClientId;
 use toolbooth_core::fault::Problem;
 use undo::{ChangedFiles, UndoOptions};
@@ -89,6 +90,8 @@ pub fn run(global: &GlobalOptions, arguments: &UpArguments) -> CommandResult {
         let options = UndoOptions { clients: &arguments.client, changed, dry_run: arguments.dry_run };
         return undo::run(global, &options, &data_dir);
     }
+    let gateway_url = GatewayRecord::find(&data_dir).map(|record| record.url);
+    let sources = Sources { gateway_url, ..sources };
     let survey = ClientSurvey::take(global, &sources, &arguments.client)?;
     let is_json = global.json;
     if survey.files.is_empty() {

@@ -46,7 +46,9 @@ enum FileUndo {
     Merged,
     Removed,
     /// It was changed after `up`, and is left alone.
-    Changed,
+    Changed {
+        can_merge: bool,
+    },
     Failed(String),
 }
 
@@ -111,13 +113,16 @@ async fn stop_gateway(data_dir: &Path, journals: &mut [UpJournal]) -> Result<boo
 
 /// Restores a file to its content before the first run.
 fn restore(journals: &mut [UpJournal], path: &Path, changed: ChangedFiles) -> FileUndo {
-    let Ok(mut content) = digest_of(path) else { return FileUndo::Failed("it cannot be read".to_owned()) };
+    let Ok(found) = digest_of(path) else { return FileUndo::Failed("it cannot be read".to_owned()) };
+    let mut content = found.clone();
     // From the latest run back, each run must have written what the next one found.
     let mut is_changed = false;
     for file in journals.iter().flat_map(UpJournal::files).filter(|file| file.path == path) {
         is_changed |= file.after != content;
         content = file.before.as_ref().map(|before| before.digest.clone());
     }
+    // Another command, such as `config import --undo`, may have restored the content already.
+    is_changed &= content != found;
     let oldest = journals.iter().rev().find_map(|journal| {
         let file = journal.files().iter().find(|file| file.path == path)?;
         Some((journal, file))
@@ -126,7 +131,9 @@ fn restore(journals: &mut [UpJournal], path: &Path, changed: ChangedFiles) -> Fi
         return FileUndo::Failed("its saved copy is missing".to_owned());
     };
     let outcome = match (is_changed, changed, &file.client) {
-        (true, ChangedFiles::Leave, _) | (true, ChangedFiles::Merge, None) => return FileUndo::Changed,
+        (true, ChangedFiles::Leave, _) | (true, ChangedFiles::Merge, None) => {
+            return FileUndo::Changed { can_merge: file.client.is_some() };
+        }
         (true, ChangedFiles::Merge, Some(client)) => merge(journal, file, client),
         _ if file.before.is_some() => {
             journal.restore(file).map(|()| FileUndo::Restored).map_err(|error| error.to_string())
@@ -186,13 +193,13 @@ fn report(
     stopped: bool,
     changed: ChangedFiles,
 ) -> CommandResult {
-    let is_bad = |outcome: &FileUndo| matches!(outcome, FileUndo::Changed | FileUndo::Failed(_));
+    let is_bad = |outcome: &FileUndo| matches!(outcome, FileUndo::Changed { .. } | FileUndo::Failed(_));
     let failed = outcomes.iter().filter(|(_, outcome)| is_bad(outcome)).count();
     let word = |outcome: &FileUndo| match outcome {
         FileUndo::Restored => "restored",
         FileUndo::Merged => "merged",
         FileUndo::Removed => "removed",
-        FileUndo::Changed => "changed",
+        FileUndo::Changed { .. } => "changed",
         FileUndo::Failed(_) => "failed",
     };
     if global.json {
@@ -212,7 +219,7 @@ fn report(
             FileUndo::Restored => format!("  restored  {path}\n"),
             FileUndo::Merged => format!("  merged    {path}: the old entries are back, later changes stay\n"),
             FileUndo::Removed => format!("  removed   {path}\n"),
-            FileUndo::Changed => format!("  left      {path}: it was changed after `toolbooth up`\n"),
+            FileUndo::Changed { .. } => format!("  left      {path}: it was changed after `toolbooth up`\n"),
             FileUndo::Failed(why) => format!("  failed    {path}: {}\n", line(why)),
         });
     }
@@ -226,11 +233,13 @@ fn report(
         if failed == 1 { "1 file was".into() } else { format!("{failed} files were") }
     );
     let failure = CommandFailure::misuse("up.changed-since", message, None);
-    let hint = match changed {
-        ChangedFiles::Merge => "`--undo --force` restores the old content",
-        _ => {
+    let can_merge =
+        outcomes.iter().any(|(_, outcome)| matches!(outcome, FileUndo::Changed { can_merge: true }));
+    let hint = match can_merge && changed != ChangedFiles::Merge {
+        true => {
             "`--undo --merge` puts the old entries back and keeps the later changes; `--undo --force` restores the old content"
         }
+        false => "`--undo --force` restores the state before `toolbooth up`; the later changes are lost",
     };
     Err(CommandFailure { exit: Exit::Failed, ..failure }.hint(hint))
 }

@@ -2,10 +2,10 @@
 
 use super::CatalogParts;
 use crate::catalog::CatalogItem;
-use crate::catalog::admission::{ServerCatalog, SetAside};
-use crate::catalog::bounds::ToolAccess;
+use crate::catalog::admission::ServerCatalog;
+use crate::catalog::candidate::SetAside;
 use crate::catalog::derived::DerivedData;
-use crate::catalog::tool::Tool;
+use crate::catalog::tool::{Tool, ToolAccess};
 use crate::server::ServerEntry;
 use bytes::BytesMut;
 use std::sync::Arc;

@@ -167,6 +167,8 @@ impl CallRecord {
             if let Err(error) = finished {
                 tracing::error!(held = %held.id, "the outcome of a held call could not be recorded: {error}");
                 tokio::spawn(finish_later(pipeline.store.clone(), held.id, outcome, trace));
+            } else {
+                pipeline.approvals.tell_end(&held);
             }
         }
         disclosure

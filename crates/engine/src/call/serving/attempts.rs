@@ -11,7 +11,7 @@ use crate::answer::Answer;
 use crate::call::client_channel::ClientChannel;
 use crate::call::deadline::Deadline;
 use crate::call::dispatch_failure::DispatchFailure;
-use crate::call::options::{DispatchOptions, QuestionHandling};
+use crate::call::options::DispatchOptions;
 use crate::call::pipeline::CallPipeline;
 use crate::dead_letters::AttemptTimes;
 use crate::health::ending_of;
@@ -112,7 +112,7 @@ impl CallPipeline {
         // Questions are answered during the call, because another round might reach another provider. The result must
         // be read, because the provider's id is added to it.
         let options = DispatchOptions {
-            questions: QuestionHandling::DuringCall,
+            questions: options.questions.during_call(),
             reading: ResultReading::Whole,
             ..options
         };

@@ -2,7 +2,8 @@
 //! without the request.
 
 use super::{FinalAnswer, RunningRequest, reached};
-use crate::mcp::tasks;
+use crate::mcp::client::McpClient;
+use crate::mcp::{legacy_tasks, tasks};
 use futures_util::future::BoxFuture;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -13,6 +14,8 @@ use tokio::time::Instant;
 use toolbooth_core::json::RawJson;
 use toolbooth_engine::call_tasks::{CallTaskEnd, RunningCallTask, TaskCommand};
 use toolbooth_upstream::{ClientQuestion, LinkEvent};
+use toolbooth_wire::codes::INTERNAL_ERROR;
+use toolbooth_wire::{Era, RpcError};
 use uuid::Uuid;
 
 /// How long a client waits for the result of a call before it gets a task instead.
@@ -25,6 +28,16 @@ pub(super) struct TaskOffer {
     /// When it becomes a task, unless it has ended.
     pub(super) due: Instant,
     creating: Option<BoxFuture<'static, Option<RunningCallTask>>>,
+    demand: TaskDemand,
+}
+
+/// Whether the client has asked for the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TaskDemand {
+    /// The gateway decides. Without a task, the client waits for the result.
+    Optional,
+    /// The client has asked for a task and expects no result, so the call does not begin without one.
+    Required,
 }
 
 impl TaskOffer {
@@ -55,9 +68,22 @@ impl RunningRequest {
     pub fn offering_task(mut self: Box<Self>, task: Option<(Uuid, String)>) -> Box<Self> {
         self.offer = task.map(|(call, tool)| {
             let due = Instant::now() + TASK_AFTER;
-            Box::new(TaskOffer { call, tool, due, creating: None })
+            Box::new(TaskOffer { call, tool, due, creating: None, demand: TaskDemand::Optional })
         });
         self
+    }
+
+    /// Makes a call with this id and tool a task before it begins, as its client has asked.
+    pub fn requiring_task(mut self: Box<Self>, (call, tool): (Uuid, String)) -> Box<Self> {
+        let (due, demand) = (Instant::now(), TaskDemand::Required);
+        self.offer = Some(Box::new(TaskOffer { call, tool, due, creating: None, demand }));
+        self.begin_task();
+        self
+    }
+
+    /// Whether the call must not begin before its task is stored.
+    pub(super) fn awaits_task(&self) -> bool {
+        self.offer.as_ref().is_some_and(|offer| offer.demand == TaskDemand::Required)
     }
 
     /// Begins to create the task, if the call can become one.
@@ -69,22 +95,36 @@ impl RunningRequest {
         offer.creating = Some(Box::pin(async move { call_tasks.create(&caller, call, tool).await }));
     }
 
-    /// Waits for the task that is being created, if there is one. The call does not continue meanwhile. Cancel-safe.
-    pub(super) async fn created_task(&mut self) -> Option<RunningCallTask> {
+    /// Waits for the task that is being created, if there is one, and continues the call with it. The call does not
+    /// continue meanwhile. Returns the answer to the client's request if the call has become a task, or cannot begin
+    /// without one. Cancel-safe.
+    pub(super) async fn answer_with_task(&mut self) -> Option<FinalAnswer> {
         let created = self.offer.as_mut()?.creating.as_mut()?.await;
+        let is_required = self.awaits_task();
         self.offer = None;
-        created
+        match created {
+            Some(task) => Some(self.continue_as_task(task)),
+            None if is_required => {
+                self.ongoing = None;
+                Some(FinalAnswer::Error(no_task()))
+            }
+            None => None,
+        }
     }
 
     /// Continues the call as a task, and returns the answer to the client's request.
-    pub(super) fn continue_as_task(&mut self, task: RunningCallTask) -> FinalAnswer {
-        let created = tasks::created(&self.door, task.record());
+    fn continue_as_task(&mut self, task: RunningCallTask) -> FinalAnswer {
+        let created = match self.client.era() {
+            Era::Modern => tasks::created(&self.door, task.record()),
+            Era::Legacy => legacy_tasks::created(&self.door, task.record()),
+        };
         if let Some(ongoing) = &self.ongoing {
             ongoing.events.follow_as_task();
         }
         let followed = Box::new(Self {
             door: self.door.clone(),
-            client: self.client.clone(),
+            // Its questions are published with the task, not asked on the stream of this request.
+            client: McpClient { session: None, ..self.client.clone() },
             id: self.id.clone(),
             method: self.method,
             ongoing: self.ongoing.take(),
@@ -179,7 +219,10 @@ impl RunningRequest {
     fn take_answers(&mut self, responses: &RawJson) {
         for (key, question) in std::mem::take(&mut self.questions) {
             match responses.member(&key) {
-                Some(answer) => drop(question.reply.send(Ok(answer.detached()))),
+                Some(answer) => {
+                    let refusal = answer.member(tasks::REFUSAL).as_ref().and_then(RpcError::from_raw);
+                    let _ = question.reply.send(refusal.map_or_else(|| Ok(answer.detached()), Err));
+                }
                 None => self.questions.push((key, question)),
             }
         }
@@ -194,6 +237,15 @@ async fn one_closed(questions: &mut [(String, ClientQuestion)]) {
         if questions.iter_mut().any(&mut is_closed) { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
+}
+
+/// The error for a call whose client asked for a task that could not be created.
+fn no_task() -> RpcError {
+    let why =
+        "the call was not made: too many tasks of this user are running, or the task could not be stored";
+    let hint = "wait until other tasks have ended, or make the call without `task`";
+    let data = serde_json::json!({"toolbooth": {"code": "call.no-task", "hint": hint}});
+    RpcError::new(INTERNAL_ERROR, why).with_data(RawJson::from_value(&data))
 }
 
 /// How a task ends with the answer of its call.

@@ -140,7 +140,8 @@ fn too_large() -> Problem {
 fn checked(calls: Vec<BatchCall>) -> Result<Vec<(String, CallBody)>, Problem> {
     let body_of = |(position, call): (usize, BatchCall)| {
         let BatchCall { tool, arguments, persona, session, wait, timeout_ms } = call;
-        let body = CallBody { arguments, persona, session, wait: Some(wait.unwrap_or(0)), timeout_ms };
+        let wait = Some(wait.unwrap_or(0));
+        let body = CallBody { arguments, persona, session, wait, timeout_ms, sampling: false };
         body.check().map_err(|problem| {
             extract::bad_body(format!("`calls[{position}]` is not valid: {}", problem.message), EXAMPLE)
         })?;

@@ -4,22 +4,27 @@ mod batch;
 mod questions;
 mod records;
 mod running;
+mod sampling_draft;
+mod sampling_question;
+mod url_question;
+mod waiting_question;
 
 pub use batch::{__path_batch, batch};
 pub use questions::{__path_answer, answer};
 pub use records::{__path_list, __path_show, list, show};
 pub use running::{__path_cancel, __path_running, RunningCalls, cancel, running};
+pub use sampling_draft::{__path_draft, draft};
 
 use super::RestState;
 use super::auth::{RestCaller, with_persona};
 use super::extract::{self, JsonBody, NoQuery, PathParam};
 use super::problem::ProblemDocument;
+use crate::mcp::client_calls::cancelled;
 use crate::mcp::trace::continued;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
-use questions::QuestionView;
 use serde::{Deserialize, Serialize};
 use std::pin::pin;
 use std::sync::Arc;
@@ -36,6 +41,7 @@ use toolbooth_upstream::connection::{ProgressMode, Round};
 use toolbooth_upstream::peer::ResultReading;
 use utoipa::ToSchema;
 use uuid::Uuid;
+use waiting_question::QuestionView;
 
 /// The body of a call.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -60,6 +66,11 @@ pub struct CallBody {
     #[serde(default)]
     #[schema(minimum = 1)]
     timeout_ms: Option<u64>,
+    /// Whether a person waits for the result and answers sampling requests of the server: with `POST /calls/{id}/answer`,
+    /// after a draft of the gateway's model with `POST /calls/{id}/draft` if they want one. Otherwise, and if `llm` is not
+    /// configured, such requests are refused. Those of servers in `llm.allow` are answered by the model.
+    #[serde(default)]
+    sampling: bool,
 }
 
 impl CallBody {
@@ -119,6 +130,8 @@ impl CallView {
 /// A call that has not run yet.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct HeldView {
+    /// The id of the call; `GET /calls/{id}` shows its record, and `POST /calls/{id}/cancel` withdraws it.
+    pub call: String,
     /// The id of the held call.
     pub held: String,
     /// Why it is held: `approval` or `plan`.
@@ -136,7 +149,7 @@ pub enum CallAnswerView {
     /// It has not run yet.
     Held(HeldView),
     /// Its server asks the caller a question.
-    Asked(QuestionView),
+    Asked(Box<QuestionView>),
 }
 
 impl IntoResponse for CallAnswerView {
@@ -227,7 +240,10 @@ pub(super) async fn run(
         readiness: None,
         round: Round::default(),
         progress: ProgressMode::Observed,
-        questions: QuestionHandling::DuringCall,
+        questions: match questions {
+            ServerQuestions::Asked => QuestionHandling::ByPerson,
+            ServerQuestions::Refused => QuestionHandling::DuringCall,
+        },
         reading: ResultReading::Whole,
         approval_wait: body.wait.map(Duration::from_secs),
         timeout: body.timeout_ms.map(Duration::from_millis),
@@ -235,13 +251,17 @@ pub(super) async fn run(
     };
     let (link, events) = CallLink::new();
     let calls = rest.door.engine.calls().clone();
+    // Without a model, a server that can do without sampling should know that it has to.
+    if body.sampling && questions == ServerQuestions::Asked && calls.can_draft_sampling() {
+        events.let_person_sample();
+    }
     let at_ms = rest.door.engine.clock().now_ms();
     let entry = rest.running_calls.begin(id, &request.incoming.caller, &request.incoming.name, at_ms);
     let work = Box::pin(async move {
         let call = pin!(calls.call(request, &link));
         tokio::select! {
             biased;
-            () = entry.cancelled() => Err(running::cancelled(id)),
+            () = entry.cancelled() => Err(cancelled(id, &calls.approvals().waiting_calls())),
             answer = call => answer,
         }
     });
@@ -262,9 +282,12 @@ fn finished(id: Uuid, answer: Answer) -> Result<CallAnswerView, Problem> {
             let result = toolbooth_wire::meta::strip_modern(&result);
             Ok(CallAnswerView::Ran(CallView::of(id, result, warnings)))
         }
-        Answer::Held { id, text, kind } => {
-            Ok(CallAnswerView::Held(HeldView { held: id.to_string(), kind: kind.as_str(), message: text }))
-        }
+        Answer::Held { id: held, text, kind } => Ok(CallAnswerView::Held(HeldView {
+            call: id.to_string(),
+            held: held.to_string(),
+            kind: kind.as_str(),
+            message: text,
+        })),
         Answer::Error(error) => Err(Problem {
             code: "call.server-error",
             blame: Blame::Upstream,

@@ -5,20 +5,21 @@ use super::super::RestState;
 use super::super::auth::RestCaller;
 use super::super::extract::{self, JsonBody, NoQuery, PathParam};
 use super::super::problem::ProblemDocument;
+use super::sampling_question::{self, DraftSupport};
+use super::waiting_question::{QuestionView, WaitingQuestion};
 use super::{CallAnswerView, CallView, finished};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::sync::{Arc, LazyLock};
 use toolbooth_core::caller::{AskedWhen, ClientFacts};
-use toolbooth_core::elicitation::asked_by;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_core::schema::PublicSchema;
 use toolbooth_engine::parked::{OngoingCall, ParkedCall};
+use toolbooth_engine::{SamplingAnswer, SamplingDraft};
 use toolbooth_upstream::{ClientQuestion, LinkEvent};
 use toolbooth_wire::RpcError;
-use toolbooth_wire::codes::METHOD_NOT_FOUND;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -26,9 +27,9 @@ use uuid::Uuid;
 const EXAMPLE: &str =
     "send {\"action\": \"accept\", \"content\": {…}}, or decline with {\"action\": \"decline\"}";
 
-/// REST callers can fill in forms, and nothing else.
+/// REST callers can fill in forms and open pages. The engine adds sampling if a person waits for the result.
 static CLIENT: LazyLock<Arc<ClientFacts>> = LazyLock::new(|| {
-    let capabilities = RawJson::trusted(&b"{\"elicitation\":{}}"[..]);
+    let capabilities = RawJson::trusted(&b"{\"elicitation\":{\"form\":{},\"url\":{}}}"[..]);
     // Parallel calls of programs share a connection, as long as its server asks nothing.
     let client = ClientFacts { capabilities, asked_when: AskedWhen::Alone, ..ClientFacts::default() };
     Arc::new(client.with_followed_tasks())
@@ -37,63 +38,6 @@ static CLIENT: LazyLock<Arc<ClientFacts>> = LazyLock::new(|| {
 /// The client of a REST call as servers see it.
 pub(super) fn client() -> Arc<ClientFacts> {
     CLIENT.clone()
-}
-
-/// A call whose server asks the caller a question.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct QuestionView {
-    /// Always `question`.
-    kind: &'static str,
-    /// The id of the call: `POST /calls/{id}/answer` answers the question.
-    call: String,
-    question: ServerQuestionView,
-    /// What to do next.
-    message: String,
-}
-
-/// The question of a server.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct ServerQuestionView {
-    /// The server that asks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    server: Option<String>,
-    /// The question, as the server wrote it.
-    message: String,
-    /// The JSON Schema of the answer's `content`.
-    #[schema(value_type = Object)]
-    schema: RawJson,
-}
-
-#[cfg(test)]
-impl ServerQuestionView {
-    /// A question without fields.
-    pub(super) fn for_tests() -> Self {
-        Self { server: None, message: "Who comes?".into(), schema: RawJson::empty_object() }
-    }
-}
-
-impl QuestionView {
-    /// The question, if it is one that a REST caller can answer.
-    fn of(id: Uuid, question: &ClientQuestion) -> Option<Self> {
-        let params = question.params.as_ref().filter(|_| question.method == "elicitation/create")?;
-        // The gateway's own question about an approval: over REST, such a call is held.
-        if params.at(&["_meta", "toolbooth/held"]).is_some() {
-            return None;
-        }
-        let schema = params.member("requestedSchema").filter(RawJson::is_object)?;
-        let message = params.member("message");
-        let message = message.as_ref().and_then(RawJson::string).unwrap_or_default();
-        let (server, message) = match asked_by(&message) {
-            Some((server, message)) => (Some(server.to_owned()), message.to_owned()),
-            None => (None, message.into_owned()),
-        };
-        Some(Self {
-            kind: "question",
-            call: id.to_string(),
-            question: ServerQuestionView { server, message, schema },
-            message: format!("the server asks a question; answer it with POST /calls/{id}/answer"),
-        })
-    }
 }
 
 /// Follows a call until it ends or its server asks a question.
@@ -110,16 +54,23 @@ pub(super) async fn follow(
             answer = &mut ongoing.work => return finished(id, answer?),
         };
         let Some(LinkEvent::Question(question)) = event else { continue };
-        let Some(view) = QuestionView::of(id, &question) else {
-            let refusal = RpcError::new(METHOD_NOT_FOUND, "the caller cannot be asked this over REST");
-            // The call may have ended meanwhile.
-            let _ = question.reply.send(Err(refusal));
-            continue;
+        let drafts = match rest.door.engine.calls().can_draft_sampling() {
+            true => DraftSupport::Possible,
+            false => DraftSupport::Unavailable,
         };
+        let waiting = match WaitingQuestion::of(id, &question, &ongoing.events, drafts) {
+            Ok(waiting) => waiting,
+            Err(refusal) => {
+                // The call may have ended meanwhile.
+                let _ = question.reply.send(Err(refusal));
+                continue;
+            }
+        };
+        let view = QuestionView::of(id, &waiting);
         let parked = ParkedCall { ongoing, questions: vec![(String::new(), question)], task: None };
-        rest.running_calls.set_question(id, Some(view.question.clone()));
+        rest.running_calls.set_question(id, Some(waiting));
         return match rest.door.engine.parking().park_as(handle(id), user, parked) {
-            Some(_) => Ok(CallAnswerView::Asked(view)),
+            Some(_) => Ok(CallAnswerView::Asked(Box::new(view))),
             None => Err(Problem {
                 code: "call.too-many-questions",
                 blame: Blame::Caller,
@@ -135,11 +86,14 @@ pub(super) fn handle(id: Uuid) -> String {
     format!("call:{id}")
 }
 
+/// The error code that the protocol has for a sampling request that the user rejects.
+const USER_REJECTED: i64 = -1;
+
 /// What the caller does with a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum QuestionAction {
-    /// Answers it, with `content`.
+    /// Answers it, with `content`. For a page: the person has opened it, and has finished there if the server wants that.
     Accept,
     /// Refuses to answer.
     Decline,
@@ -152,7 +106,7 @@ pub enum QuestionAction {
 #[serde(deny_unknown_fields)]
 pub struct AnswerBody {
     action: QuestionAction,
-    /// The fields of the form, if it is accepted.
+    /// The fields of the form, if it is accepted; `{"text": "…"}` for a sampling request; nothing for a page.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     content: Option<RawJson>,
@@ -189,11 +143,23 @@ pub async fn answer(
     let parked = parking.take_of(&caller.user, &handle(id)).ok_or_else(|| no_question(id))?;
     let ParkedCall { ongoing, mut questions, task } = parked;
     let Some((key, question)) = questions.pop() else { return Err(no_question(id).into()) };
-    match reply(answer, &question) {
+    let waiting = rest.running_calls.question(id);
+    let replied = match waiting.as_ref().and_then(|waiting| waiting.sampling.as_ref()) {
+        Some(asked) => {
+            let draft = waiting.as_ref().and_then(|waiting| waiting.draft.as_ref());
+            let replied = sampling_reply(&answer, draft);
+            if let Ok((_, how)) = &replied {
+                rest.door.engine.calls().record_sampling_answer(&caller, asked, *how).await;
+            }
+            replied.map(|(reply, _)| reply)
+        }
+        None => reply(answer, &question).map(Ok),
+    };
+    match replied {
         // The call may have ended meanwhile; its answer says so.
         Ok(reply) => {
             rest.running_calls.set_question(id, None);
-            let _ = question.reply.send(Ok(reply));
+            let _ = question.reply.send(reply);
         }
         Err(problem) => {
             // The question stays open.
@@ -205,20 +171,37 @@ pub async fn answer(
     Ok(follow(&rest, &caller.user, id, ongoing).await?.into_response())
 }
 
-/// The answer for the server, checked against the schema of its question.
+/// The answer of a person to a sampling request, and how the person made it.
+fn sampling_reply<'a>(
+    answer: &AnswerBody,
+    draft: Option<&'a SamplingDraft>,
+) -> Result<(Result<RawJson, RpcError>, SamplingAnswer<'a>), Problem> {
+    if answer.action != QuestionAction::Accept {
+        let rejection = RpcError::new(USER_REJECTED, "the user rejected the sampling request");
+        return Ok((Err(rejection), SamplingAnswer::Declined));
+    }
+    let content = answer.content.clone().unwrap_or_else(RawJson::empty_object);
+    sampling_question::result(&content, draft).map(|(result, how)| (Ok(result), how))
+}
+
+/// The answer to a form or a page for the server, checked against the schema of its question.
 fn reply(answer: AnswerBody, question: &ClientQuestion) -> Result<RawJson, Problem> {
     let AnswerBody { action, content } = answer;
     let mut reply = ObjectWriter::default();
-    match action {
-        QuestionAction::Decline => drop(reply.text("action", "decline")),
-        QuestionAction::Cancel => drop(reply.text("action", "cancel")),
-        QuestionAction::Accept => {
+    let params = question.params.as_ref();
+    let mode = params.and_then(|params| params.member("mode"));
+    let is_page = mode.is_some_and(|mode| mode.string().as_deref() == Some("url"));
+    let schema = params.filter(|_| !is_page).and_then(|params| params.member("requestedSchema"));
+    match (action, schema) {
+        (QuestionAction::Decline, _) => drop(reply.text("action", "decline")),
+        (QuestionAction::Cancel, _) => drop(reply.text("action", "cancel")),
+        // What the person does on a page does not pass through the gateway.
+        (QuestionAction::Accept, None) => drop(reply.text("action", "accept")),
+        (QuestionAction::Accept, Some(schema)) => {
             let content = content.unwrap_or_else(RawJson::empty_object);
             if !content.is_object() {
                 return Err(extract::bad_body("`content` is not an object".into(), EXAMPLE));
             }
-            let schema = question.params.as_ref().and_then(|params| params.member("requestedSchema"));
-            let schema = schema.unwrap_or_else(RawJson::empty_object);
             let objections = PublicSchema::compile(&schema).objections(&content);
             if !objections.is_empty() {
                 let objections: Vec<String> = objections.iter().map(ToString::to_string).collect();
@@ -235,7 +218,8 @@ fn reply(answer: AnswerBody, question: &ClientQuestion) -> Result<RawJson, Probl
     Ok(reply.finish())
 }
 
-fn no_question(id: Uuid) -> Problem {
+/// The problem of a call that does not wait for an answer.
+pub(super) fn no_question(id: Uuid) -> Problem {
     Problem {
         code: "call.no-question",
         blame: Blame::Caller,
@@ -253,6 +237,7 @@ mod tests {
     fn question(params: &Value) -> ClientQuestion {
         let (reply, _) = oneshot::channel();
         ClientQuestion {
+            server: Some("inn".into()),
             method: "elicitation/create".into(),
             params: Some(RawJson::from_value(params)),
             reply,
@@ -263,22 +248,6 @@ mod tests {
         let properties = json!({"name": {"type": "string"}, "age": {"type": "integer"}});
         let schema = json!({"type": "object", "properties": properties, "required": ["name"]});
         question(&json!({"message": "Server `inn` asks: Who comes?", "requestedSchema": schema}))
-    }
-
-    #[test]
-    fn a_question_names_its_server_apart_from_its_text() {
-        let view = QuestionView::of(Uuid::nil(), &guest()).expect("a question");
-        let view = serde_json::to_value(view).expect("JSON");
-        assert_eq!((&view["kind"], &view["question"]["server"]), (&json!("question"), &json!("inn")));
-        assert_eq!(view["question"]["message"], "Who comes?");
-        assert_eq!(view["question"]["schema"]["required"], json!(["name"]));
-    }
-
-    #[test]
-    fn the_gateways_own_question_about_an_approval_is_not_asked_over_rest() {
-        let schema = json!({"type": "object"});
-        let own = json!({"message": "Run it?", "requestedSchema": schema, "_meta": {"toolbooth/held": "1"}});
-        assert!(QuestionView::of(Uuid::nil(), &question(&own)).is_none());
     }
 
     #[test]
@@ -298,6 +267,20 @@ mod tests {
                 (Err(problem), Err(part)) => assert!(problem.message.contains(part), "{body}: {problem:?}"),
                 (found, _) => panic!("{body}: {found:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn a_page_is_answered_without_content() {
+        let page = question(
+            &json!({"mode": "url", "url": "https://x.example/", "message": "Server `inn` asks: Go?"}),
+        );
+        for (action, expected) in
+            [("accept", r#"{"action":"accept"}"#), ("decline", r#"{"action":"decline"}"#)]
+        {
+            let body = json!({"action": action, "content": {"note": "not for the server"}});
+            let answer: AnswerBody = serde_json::from_str(&body.to_string()).expect("a body");
+            assert_eq!(reply(answer, &page).expect("a reply").as_str(), expected);
         }
     }
 }

@@ -10,18 +10,22 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use toolbooth_core::audit::AuditRow;
+use toolbooth_core::caller::Caller;
 use toolbooth_core::dead_letter::Attempt;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::outcome::OutcomeKind;
 use toolbooth_engine::AuditFilter;
 use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
 
 /// The kind of audit rows that record calls.
 const CALL: &str = "call";
 /// The page size, and its maximum.
 const PAGE: u32 = 50;
 const MAX_PAGE: u32 = 200;
+/// The beginning of the names of tools that run skills.
+const SKILL_TOOL: &str = "skill_";
 
 /// Filters for the record of calls.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -37,6 +41,16 @@ pub struct CallsQuery {
     /// Only calls with this outcome.
     #[param(inline)]
     outcome: Option<OutcomeWord>,
+    /// Only calls of this client: its `clientInfo.name`. Calls over REST have no client.
+    client: Option<String>,
+    /// Only calls in this session.
+    session: Option<String>,
+    /// Only calls that ended at this time or later, in milliseconds since 1970.
+    since: Option<i64>,
+    /// Only calls that ended before this time, in milliseconds since 1970.
+    until: Option<i64>,
+    /// Only calls of tools whose server and name, joined by `_`, contain this text.
+    q: Option<String>,
     /// Only calls before this one: the `next_before` of the previous page.
     before: Option<u64>,
     /// Maximum number of calls. Values out of range are clamped.
@@ -105,6 +119,10 @@ pub struct CallRecordView {
     persona: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<String>,
+    /// The name that the client gave itself. Absent for calls over REST.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    client: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     server: Option<Arc<str>>,
@@ -112,9 +130,18 @@ pub struct CallRecordView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     tool: Option<Arc<str>>,
+    /// The name that clients use for the tool; absent if the tool is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     /// `done`, `tool_error`, `failed`, `timeout`, `cancelled`, `held` or `unknown`.
     #[schema(value_type = String)]
     outcome: Arc<str>,
+    /// The present state of the held call, if the outcome is `held`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held_state: Option<&'static str>,
+    /// The present state of the run, if the call ran a skill whose steps waited for a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_state: Option<&'static str>,
     /// The code of the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -149,6 +176,16 @@ pub struct CallRecordView {
     /// The dead letter: `GET /dead-letters/{id}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     dead_letter: Option<String>,
+    /// The failed call that this one replays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replay_of: Option<String>,
+    /// Who requested the replay; absent for an automatic one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    replayed_by: Option<Arc<str>>,
+    /// The id of the call's trace, if calls are traced (`telemetry.otlp_url`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<String>,
     /// The number of the audit row.
     audit_seq: u64,
 }
@@ -178,20 +215,29 @@ pub async fn list(
     RestCaller(caller): RestCaller,
     QueryParams(query): QueryParams<CallsQuery>,
 ) -> Result<Json<CallsPage>, ProblemDocument> {
-    let CallsQuery { user, server, tool, outcome, before, limit } = query;
+    let CallsQuery { user, server, tool, outcome, client, session, since, until, q, before, limit } = query;
     let limit = limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
     let filter = AuditFilter {
         user,
         server,
         tool,
         outcome: outcome.map(|outcome| outcome.as_str().to_owned()),
+        client,
+        session,
+        text: q,
+        since_ms: since,
+        until_ms: until,
         kind: Some(CALL.into()),
         before_seq: before,
         limit: Some(limit),
         ..AuditFilter::default()
     };
     let (rows, next_before) = audit::page(&rest.door.engine, &caller, filter).await?;
-    Ok(Json(CallsPage { calls: rows.into_iter().map(view).collect(), next_before }))
+    let mut calls: Vec<CallRecordView> = rows.into_iter().map(view).collect();
+    for call in &mut calls {
+        complete(&rest, &caller, call).await?;
+    }
+    Ok(Json(CallsPage { calls, next_before }))
 }
 
 /// Shows the record of a call.
@@ -224,7 +270,41 @@ pub async fn show(
         message: format!("there is no record of a call `{call}`"),
         hint: Some("`toolbooth calls list` shows your calls; a running call has no record yet".into()),
     })?;
-    Ok(Json(view(row)))
+    let mut call = view(row);
+    complete(&rest, &caller, &mut call).await?;
+    Ok(Json(call))
+}
+
+/// Adds what has become of a call since its row was written, and the name that clients use now.
+async fn complete(rest: &RestState, caller: &Caller, call: &mut CallRecordView) -> Result<(), Problem> {
+    let engine = &rest.door.engine;
+    if let (Some(server), Some(tool)) = (&call.server, &call.tool) {
+        call.name = engine.catalog().client_name_of(server, tool);
+    }
+    if &*call.outcome == "held"
+        && let Some(held) = call.held.as_deref().and_then(|held| held.parse::<Uuid>().ok())
+    {
+        // Held calls are deleted some time after they have ended.
+        call.held_state = engine.approvals().get(caller, held).await.ok().map(|held| held.state.as_str());
+    }
+    let is_skill = call.tool.as_deref().is_some_and(|tool| tool.starts_with(SKILL_TOOL));
+    if is_skill && let Ok(run) = call.id.parse::<Uuid>() {
+        call.run_state = engine.jobs().run_title(run).await?.map(|title| title.state.as_str());
+    }
+    Ok(())
+}
+
+/// The held call that the record of a call names, if the caller may see the record.
+pub(super) async fn held_of(rest: &RestState, caller: &Caller, call: Uuid) -> Result<Option<Uuid>, Problem> {
+    let filter = AuditFilter {
+        kind: Some(CALL.into()),
+        call_id: Some(call),
+        limit: Some(1),
+        ..AuditFilter::default()
+    };
+    let row = rest.door.engine.audit().rows(caller, filter).await?.pop();
+    let held = row.and_then(|row| row.entry.detail).and_then(|detail| detail.member("held"));
+    Ok(held.and_then(|held| held.string().and_then(|text| text.parse().ok())))
 }
 
 fn view(row: AuditRow) -> CallRecordView {
@@ -235,6 +315,7 @@ fn view(row: AuditRow) -> CallRecordView {
     let failed: Vec<Attempt> =
         detail.member("failed_attempts").and_then(|list| list.read().ok()).unwrap_or_default();
     let (waited_ms, provider) = (number("waited_ms"), text("provider"));
+    let replay_of = text("first_call");
     let duration_ms = entry.duration_ms.unwrap_or(0);
     let mut attempts: Vec<CallAttemptView> = failed.iter().map(failed_attempt).collect();
     let was_answered = matches!(&*entry.outcome, "done" | "tool_error" | "cancelled");
@@ -258,9 +339,13 @@ fn view(row: AuditRow) -> CallRecordView {
         user: entry.user,
         persona: entry.persona,
         session: text("session"),
+        client: entry.client,
         server: entry.server,
         tool: entry.tool,
+        name: None,
         outcome: entry.outcome,
+        held_state: None,
+        run_state: None,
         code: entry.code,
         provider,
         attempts,
@@ -272,6 +357,9 @@ fn view(row: AuditRow) -> CallRecordView {
         display: detail.member("display"),
         held: text("held"),
         dead_letter: text("dead_letter"),
+        replayed_by: entry.by.filter(|_| replay_of.is_some()),
+        replay_of,
+        trace: text("trace"),
         audit_seq: seq,
     }
 }
@@ -290,7 +378,6 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
     use toolbooth_core::audit::AuditEntry;
-    use uuid::Uuid;
 
     fn shown(outcome: &str, detail: &Value) -> Value {
         let entry = AuditEntry {

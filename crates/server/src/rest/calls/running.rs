@@ -1,11 +1,13 @@
-//! Calls that have not ended: a list with the open questions of their servers, and cancelling one. Calls of MCP clients
-//! are listed too; their questions go to the client.
+//! Calls that have not ended: a list with the open questions of their servers, and cancelling one, also one that is held
+//! and whose request has ended. Calls of MCP clients are listed too; their questions go to the client.
 
 use super::super::RestState;
 use super::super::auth::RestCaller;
-use super::super::extract::{self, NoQuery, PathParam};
+use super::super::extract::{self, NoQuery, PathParam, run_to_completion};
 use super::super::problem::ProblemDocument;
-use super::questions::{ServerQuestionView, handle};
+use super::questions::handle;
+use super::records;
+use super::waiting_question::{ServerQuestionView, WaitingQuestion};
 use crate::mcp::client_calls::ClientCall;
 use axum::Json;
 use axum::extract::State;
@@ -17,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 use toolbooth_core::audit::AuditKind;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::fault::{Blame, Problem};
-use toolbooth_engine::Act;
 use toolbooth_engine::approvals::Cancellation;
+use toolbooth_engine::{Act, PersonSampling, SamplingDraft};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -26,6 +28,8 @@ use uuid::Uuid;
 const MAX_LISTED: usize = 500;
 /// The maximum length of a tool's name in the list, in characters.
 const MAX_NAME: usize = 256;
+/// Why the held call of a cancelled call is withdrawn.
+const CANCELLED: &str = "the call was cancelled";
 
 /// The calls over REST that have not ended.
 #[derive(Debug, Default)]
@@ -38,7 +42,9 @@ struct OpenCall {
     tool: String,
     at_ms: i64,
     /// The question that it waits for.
-    question: Option<ServerQuestionView>,
+    question: Option<WaitingQuestion>,
+    /// The number of answers that the gateway's model was asked to draft.
+    drafts: u32,
     cancel: CancellationToken,
 }
 
@@ -78,6 +84,7 @@ impl RunningCalls {
             tool: tool.chars().take(MAX_NAME).collect(),
             at_ms,
             question: None,
+            drafts: 0,
             cancel: cancel.clone(),
         };
         self.lock().insert(id, call);
@@ -85,18 +92,48 @@ impl RunningCalls {
     }
 
     /// Sets the question that a call waits for.
-    pub(super) fn set_question(&self, id: Uuid, question: Option<ServerQuestionView>) {
+    pub(super) fn set_question(&self, id: Uuid, question: Option<WaitingQuestion>) {
         if let Some(call) = self.lock().get_mut(&id) {
             call.question = question;
         }
     }
 
-    /// The calls that a caller may see, oldest first. Only the user of a call can answer its question.
-    fn list(&self, caller: &Caller) -> Vec<RunningCallView> {
+    /// The question that a call waits for.
+    pub(super) fn question(&self, id: Uuid) -> Option<WaitingQuestion> {
+        self.lock().get(&id).and_then(|call| call.question.clone())
+    }
+
+    /// Counts a draft of the answer to a sampling request. Returns the request and the number of earlier drafts, or `None`
+    /// if the call of this user does not wait for such an answer.
+    pub(super) fn begin_draft(&self, id: Uuid, user: &str) -> Option<(PersonSampling, u32)> {
+        let mut calls = self.lock();
+        let call = calls.get_mut(&id).filter(|call| *call.user == *user)?;
+        let asked = call.question.as_ref()?.sampling.clone()?;
+        let earlier = call.drafts;
+        call.drafts = earlier.saturating_add(1);
+        Some((asked, earlier))
+    }
+
+    /// Keeps the draft of an answer, if its request still waits.
+    pub(super) fn set_draft(&self, id: Uuid, asked: &PersonSampling, draft: SamplingDraft) {
+        let mut calls = self.lock();
+        let waiting = calls.get_mut(&id).and_then(|call| call.question.as_mut());
+        let is_same = |waiting: &&mut WaitingQuestion| {
+            waiting.sampling.as_ref().is_some_and(|current| current.params == asked.params)
+        };
+        if let Some(waiting) = waiting.filter(is_same) {
+            waiting.draft = Some(draft);
+        }
+    }
+
+    /// The calls that a caller may see, oldest first. Only the user of a call can answer its question. `waiting` are the
+    /// calls that wait for a person, with their held calls.
+    fn list(&self, caller: &Caller, waiting: &HashMap<Uuid, Uuid>) -> Vec<RunningCallView> {
         let views = {
             let calls = self.lock();
             let visible = calls.iter().filter(|(_, call)| may_see(caller, &call.user));
-            visible.map(|(id, call)| RunningCallView::of(*id, call, caller)).collect()
+            let views = visible.map(|(id, call)| (id, RunningCallView::of(*id, call, caller)));
+            views.map(|(id, view)| view.waiting_for(waiting.get(id))).collect()
         };
         oldest_first(views)
     }
@@ -136,8 +173,11 @@ pub struct RunningCallView {
     tool: String,
     /// When it began, in milliseconds since 1970.
     at_ms: i64,
-    /// `running`, or `asks` if its server waits for an answer of the caller.
+    /// `running`, `asks` if its server waits for an answer of the caller, or `held` if it waits for approval.
     state: &'static str,
+    /// The held call, if it waits for approval: `GET /approvals/{id}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<String>,
     /// The MCP client that made it; absent for a call over REST.
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<String>,
@@ -148,22 +188,31 @@ pub struct RunningCallView {
 
 impl RunningCallView {
     fn of(id: Uuid, call: &OpenCall, caller: &Caller) -> Self {
-        let OpenCall { user, tool, at_ms, question, cancel: _ } = call;
+        let OpenCall { user, tool, at_ms, question, drafts: _, cancel: _ } = call;
         Self {
             id: id.to_string(),
             user: user.clone(),
             tool: tool.clone(),
             at_ms: *at_ms,
             state: if question.is_some() { "asks" } else { "running" },
+            held: None,
             client: None,
-            question: question.clone().filter(|_| *user == caller.user),
+            question: question.as_ref().filter(|_| *user == caller.user).map(WaitingQuestion::view),
         }
     }
 
     fn of_client(id: Uuid, call: ClientCall) -> Self {
         let client = Some(call.client.name());
         let ClientCall { user, tool, at_ms, .. } = call;
-        Self { id: id.to_string(), user, tool, at_ms, state: "running", client, question: None }
+        Self { id: id.to_string(), user, tool, at_ms, state: "running", held: None, client, question: None }
+    }
+
+    /// Notes the held call that the call waits for.
+    fn waiting_for(self, held: Option<&Uuid>) -> Self {
+        match held {
+            Some(held) => Self { state: "held", held: Some(held.to_string()), ..self },
+            None => self,
+        }
     }
 }
 
@@ -183,7 +232,8 @@ pub struct RunningCallsView {
 
 /// Lists calls that have not ended: the caller's own, or those of all users for an administrator.
 ///
-/// A call over REST whose server asks a question is listed with the question.
+/// A call over REST whose server asks a question is listed with the question, and a call that waits for approval with its
+/// held call.
 #[utoipa::path(
     get,
     path = "/calls/running",
@@ -194,32 +244,41 @@ pub async fn running(
     RestCaller(caller): RestCaller,
     _: NoQuery,
 ) -> Json<RunningCallsView> {
-    let mut calls = rest.running_calls.list(&caller);
+    let waiting = rest.door.engine.approvals().waiting_calls();
+    let mut calls = rest.running_calls.list(&caller, &waiting);
     let of_clients = rest.door.client_calls.visible_to(&caller).into_iter();
-    calls.extend(of_clients.map(|(id, call)| RunningCallView::of_client(id, call)));
+    calls.extend(
+        of_clients.map(|(id, call)| RunningCallView::of_client(id, call).waiting_for(waiting.get(&id))),
+    );
     Json(RunningCallsView { calls: oldest_first(calls) })
 }
 
 /// A cancelled call.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CancelledView {
-    /// The id of the call.
+    /// The id that the request named.
     call: String,
-    /// Always `cancelling`: the gateway asks the server to stop, but the server may already have done its work.
+    /// `cancelling`: the gateway asks the server to stop, but the server may already have done its work. `cancelled`: the
+    /// call waited for approval and was not run.
     state: &'static str,
+    /// The held call that was withdrawn, if the call waited for approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<String>,
 }
 
 /// Cancels a call: the caller's own, or one of any user for an administrator.
 ///
 /// The request that made the call is answered with `call.cancelled`, also if an MCP client made it. If the call waits for
 /// approval, its held call is withdrawn: it counts as rejected by the caller of this operation, and cannot run any more.
+/// That also works after the request was answered with 202, with the id of the call or of its held call.
 #[utoipa::path(
     post,
     path = "/calls/{id}/cancel",
-    params(("id" = String, Path, description = "The id of the call.")),
+    params(("id" = String, Path, description = "The id of the call, or of its held call.")),
     responses(
-        (status = 202, description = "The call is being cancelled.", body = CancelledView),
+        (status = 202, description = "The call is being cancelled, or was cancelled before it ran.", body = CancelledView),
         (status = 404, description = "`call.unknown`: there is no such call, or it has ended."),
+        (status = 409, description = "`call.already-decided`: its held call was decided already, and may run."),
     )
 )]
 pub async fn cancel(
@@ -228,19 +287,23 @@ pub async fn cancel(
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<(StatusCode, Json<CancelledView>), ProblemDocument> {
-    let call = extract::id(&id, "call.unknown", "running call")?;
+    let named = extract::id(&id, "call.unknown", "running call")?;
+    let approvals = rest.door.engine.approvals();
+    let waiting = approvals.waiting_calls();
+    let call = waiting_request(&waiting, named).unwrap_or(named);
     let user = rest.running_calls.user_of(call, &caller);
-    let user = user.or_else(|| rest.door.client_calls.user_of(call, &caller)).ok_or_else(|| Problem {
-        code: "call.unknown",
-        blame: Blame::Caller,
-        message: format!("no call `{call}` is running"),
-        hint: Some("it may have ended, or it may belong to another user".into()),
-    })?;
+    let Some(user) = user.or_else(|| rest.door.client_calls.user_of(call, &caller)) else {
+        return cancel_held(&rest, caller, named).await;
+    };
     // First what is stored, so that the call can run neither now nor later. The request that waits ends after it, also if
     // the store fails: a call that runs is cancelled in any case.
-    let cancellation =
-        Cancellation { call, by: caller.user.to_string(), reason: "the call was cancelled".into() };
-    let withdrawn = rest.door.engine.approvals().withdraw_or_retry(cancellation, Vec::new()).await;
+    let cancellation = Cancellation { call, by: caller.user.to_string(), reason: CANCELLED.into() };
+    let withdrawn = approvals.withdraw_or_retry(cancellation, Vec::new()).await;
+    // Read again: a person may have approved it meanwhile. A held call for which others wait, too, is left to them.
+    let waiting = approvals.waiting_calls();
+    let state = if waiting.contains_key(&call) { "cancelled" } else { "cancelling" };
+    let held = waiting.get(&call).filter(|held| waiting_request(&waiting, **held).is_some());
+    let held = held.map(Uuid::to_string);
     if rest.running_calls.cancel(call, &caller).is_none() {
         rest.door.client_calls.cancel(call, &caller);
     }
@@ -252,22 +315,40 @@ pub async fn cancel(
         rest.door.engine.audit().record_act(act.with(&[("call", id.as_str())])).await?;
     }
     withdrawn?;
-    Ok((StatusCode::ACCEPTED, Json(CancelledView { call: call.to_string(), state: "cancelling" })))
+    Ok((StatusCode::ACCEPTED, Json(CancelledView { call: named.to_string(), state, held })))
 }
 
-/// The error for the request whose call was cancelled.
-pub(super) fn cancelled(id: Uuid) -> Problem {
-    Problem {
-        code: "call.cancelled",
+/// The call that waits for this held call, if one request waits for it. If several wait, all are notified.
+fn waiting_request(waiting: &HashMap<Uuid, Uuid>, held: Uuid) -> Option<Uuid> {
+    let mut calls = waiting.iter().filter(|(_, waits_for)| **waits_for == held).map(|(call, _)| *call);
+    let first = calls.next()?;
+    calls.next().is_none().then_some(first)
+}
+
+/// Cancels a call that is held and whose request has ended, by the id of the call or of the held call.
+async fn cancel_held(
+    rest: &RestState,
+    caller: Arc<Caller>,
+    named: Uuid,
+) -> Result<(StatusCode, Json<CancelledView>), ProblemDocument> {
+    let recorded = records::held_of(rest, &caller, named).await?;
+    let approvals = rest.door.engine.approvals().clone();
+    let found = approvals.find_cancellable(&caller, named, recorded).await?;
+    let held = found.ok_or_else(|| Problem {
+        code: "call.unknown",
         blame: Blame::Caller,
-        message: format!("call `{id}` was cancelled; its server may have done its work already"),
-        hint: None,
-    }
+        message: format!("no call `{named}` is running or waits for approval"),
+        hint: Some("it may have ended, or it may belong to another user".into()),
+    })?;
+    let withdrawing = async move { approvals.withdraw_one(&held, &caller.user, CANCELLED).await };
+    let held = Some(run_to_completion(withdrawing).await?.id.to_string());
+    Ok((StatusCode::ACCEPTED, Json(CancelledView { call: named.to_string(), state: "cancelled", held })))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mcp::client_calls::cancelled;
     use serde_json::json;
 
     fn caller(user: &str, admin: Admin) -> Caller {
@@ -282,7 +363,8 @@ mod tests {
         let (first, second) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let hers = calls.begin(first, &ann, "slow", 5);
         let his = calls.begin(second, &bob, "slow", 3);
-        let ids = |caller: &Caller| calls.list(caller).into_iter().map(|call| call.id).collect::<Vec<_>>();
+        let listed = |caller: &Caller| calls.list(caller, &HashMap::new());
+        let ids = |caller: &Caller| listed(caller).into_iter().map(|call| call.id).collect::<Vec<_>>();
         assert_eq!(ids(&ann), [first.to_string()]);
         assert_eq!(ids(&root), [second.to_string(), first.to_string()]);
         assert!(calls.cancel(first, &bob).is_none() && !hers.cancel.is_cancelled());
@@ -298,10 +380,27 @@ mod tests {
         let ann = caller("ann", Admin::No);
         let id = Uuid::from_u128(1);
         let _hers = calls.begin(id, &ann, "ask", 5);
-        calls.set_question(id, Some(ServerQuestionView::for_tests()));
-        let shown = |caller: &Caller| serde_json::to_value(calls.list(caller)).expect("JSON");
+        calls.set_question(id, Some(WaitingQuestion::for_tests()));
+        let waiting = HashMap::new();
+        let shown = |caller: &Caller| serde_json::to_value(calls.list(caller, &waiting)).expect("JSON");
         assert_eq!(shown(&ann)[0]["question"]["message"], "Who comes?");
         let root = shown(&caller("root", Admin::Yes));
         assert_eq!((&root[0]["state"], root[0].get("question")), (&json!("asks"), None));
+    }
+
+    #[test]
+    fn a_call_that_waits_for_a_person_is_held_and_was_not_run() {
+        let calls = Arc::new(RunningCalls::default());
+        let ann = caller("ann", Admin::No);
+        let (id, other, held) = (Uuid::from_u128(1), Uuid::from_u128(2), Uuid::from_u128(9));
+        let _hers = calls.begin(id, &ann, "send", 5);
+        let waiting = HashMap::from([(id, held)]);
+        let shown = serde_json::to_value(calls.list(&ann, &waiting)).expect("JSON");
+        assert_eq!((&shown[0]["state"], &shown[0]["held"]), (&json!("held"), &json!(held.to_string())));
+        assert!(cancelled(id, &waiting).message.ends_with("it was not run"));
+        assert!(cancelled(other, &waiting).message.ends_with("may have done its work already"));
+        assert_eq!(waiting_request(&waiting, held), Some(id));
+        let twice = HashMap::from([(id, held), (other, held)]);
+        assert_eq!((waiting_request(&twice, held), waiting_request(&twice, id)), (None, None));
     }
 }

@@ -1,4 +1,4 @@
-//! The turns of the model that users wait for. Their number is limited.
+//! The turns and drafts of the model that users wait for. Their number is limited.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +13,14 @@ pub struct ChatTurns(Mutex<HashMap<Arc<str>, usize>>);
 
 /// Counts a turn until it is dropped.
 #[derive(Debug)]
-pub(super) struct ChatTurnSlot {
+pub(in crate::rest) struct ChatTurnSlot {
     turns: Arc<ChatTurns>,
     user: Arc<str>,
 }
 
 impl ChatTurns {
     /// Counts a turn, unless the user waits for too many.
-    pub(super) fn begin(self: &Arc<Self>, user: &Arc<str>) -> Result<ChatTurnSlot, Problem> {
+    pub(in crate::rest) fn begin(self: &Arc<Self>, user: &Arc<str>) -> Result<ChatTurnSlot, Problem> {
         let mut turns = self.lock();
         let count = turns.entry(user.clone()).or_default();
         if *count >= MAX_TURNS {

@@ -274,7 +274,7 @@ async fn secrets_in_the_url_are_never_shown_or_sent_elsewhere() {
     assert!(!everything.contains("hunter2"), "{everything}");
 }
 
-// Audit: tokens appeared unmasked in a server's progress and log messages.
+// Progress and log messages are masked, too.
 #[tokio::test]
 async fn tokens_are_masked_in_server_messages_during_a_call() {
     let world = World::new();
@@ -295,14 +295,14 @@ async fn tokens_are_masked_in_server_messages_during_a_call() {
     link.elicited(params.clone());
     let asked = link.server_question("bank", "elicitation/create", Some(params));
     for _ in 0..4 {
-        let told = match events.try_recv().expect("an event") {
-            LinkEvent::Progress(told) | LinkEvent::Log(told) | LinkEvent::Elicited(told) => told,
+        let message = match events.try_recv().expect("an event") {
+            LinkEvent::Progress(message) | LinkEvent::Log(message) | LinkEvent::Elicited(message) => message,
             LinkEvent::Question(question) => question.params.expect("parameters"),
             LinkEvent::Acknowledged => panic!("nothing was acknowledged"),
             LinkEvent::TaskStarted => panic!("no task was started"),
         };
-        let told = told.to_string();
-        assert!(told.contains("plain [redacted]") && !told.contains("-token-"), "{told}");
+        let message = message.to_string();
+        assert!(message.contains("plain [redacted]") && !message.contains("-token-"), "{message}");
     }
     drop(asked);
 }

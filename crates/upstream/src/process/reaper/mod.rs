@@ -68,7 +68,7 @@ impl ReaperArguments {
     }
 
     /// The command that starts the server in its own group. The server is killed if the reaper dies.
-    #[allow(unsafe_code)]
+    #[allow(unsafe_code, reason = "`pre_exec` has no safe form")]
     fn server(&self) -> Command {
         let reaper = getpid();
         let mut command = Command::new(&self.file);

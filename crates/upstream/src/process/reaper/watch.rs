@@ -68,7 +68,7 @@ pub(super) fn watch(arguments: ReaperArguments) -> io::Result<ExitCode> {
 /// Resets all signals to their defaults: ignored signals stay ignored through `exec`, and a server that
 /// inherited them could not be stopped with them. An ignored SIGCHLD would also hide the end of child
 /// processes.
-#[allow(unsafe_code)]
+#[allow(unsafe_code, reason = "`signal` has no safe form")]
 fn default_signals() {
     for number in 1..=libc::SIGRTMAX() {
         // The runtime ignores it for this process, and `Command` resets it for the server.

@@ -1,0 +1,147 @@
+// One call: who made it, where its time went, what it was given and what it gave.
+
+import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
+import { ApiError, type Schemas, api } from '../api/client';
+import { useApproval } from '../api/queries';
+import { bytes, duration, plural, toolPath } from '../lib/format';
+import { type Json, parseJson } from '../lib/json';
+import { Button, CopyButton, Failure, Outcome, Skeleton, Time } from '../ui/basic';
+import { Dialog } from '../ui/dialog';
+import { PastDisplay, hintsOf } from '../ui/display';
+import { JsonView } from '../ui/json';
+import { ResultView } from '../ui/result';
+
+export type CallRecord = Schemas['CallRecordView'];
+
+export const callName = (call: CallRecord) => toolPath(call.server, call.tool) || 'unknown tool';
+
+export function CallDialog({ id, onClose }: { id: string; onClose: () => void }) {
+  const call = useQuery({ queryKey: ['call', id], queryFn: ({ signal }) => api.get('/calls/{id}', { params: { id }, signal }) });
+  return (
+    <Dialog title={call.data ? callName(call.data) : 'Call'} onClose={onClose} className="wide">
+      {call.error ? <Failure error={call.error} /> : !call.data ? <Skeleton /> : <CallDetail call={call.data} onClose={onClose} />}
+    </Dialog>
+  );
+}
+
+function CallDetail({ call, onClose }: { call: CallRecord; onClose: () => void }) {
+  const artifacts = call.artifacts as unknown as { id?: string; name?: string }[];
+  return (
+    <div className="stack">
+      <div className="row wrap"><Outcome state={call.outcome} />{call.code && <code>{call.code}</code>}<span className="end"><CopyButton what="the id of the call" label="Copy id" text={call.id} /></span></div>
+      <dl className="kv">
+        <dt>User</dt><dd>{call.user}{call.persona && <> as persona {call.persona}</>}</dd>
+        <dt>Time</dt><dd><Time ms={call.at_ms} />, {duration(call.duration_ms)}</dd>
+        {call.name && <><dt>Tool</dt><dd><Link href={`/tools/t/${encodeURIComponent(call.name)}`}>{call.name}</Link></dd></>}
+        {call.client && <><dt>Client</dt><dd><Link href={`/activity/calls?client=${encodeURIComponent(call.client)}`}>{call.client}</Link></dd></>}
+        {call.session && <><dt>Session</dt><dd><Link href={`/activity/calls?session=${encodeURIComponent(call.session)}`}><code>{call.session}</code></Link></dd></>}
+        {call.held_state && <><dt>Decision</dt><dd><Outcome state={call.held_state} /></dd></>}
+        {call.run_state && <><dt>Run</dt><dd><Outcome state={call.run_state} /></dd></>}
+        {call.replay_of && <><dt>Replay of</dt><dd><Link href={`/activity/calls/${call.replay_of}`}><code>{call.replay_of}</code></Link>{call.replayed_by ? <> by {call.replayed_by}</> : ', automatic'}</dd></>}
+        {call.trace && <><dt>Trace</dt><dd className="row wrap"><code>{call.trace}</code><CopyButton what="the id of the trace" text={call.trace} /></dd></>}
+        <dt>Audit row</dt><dd><Link href={`/activity/audit/${call.audit_seq}`}>{call.audit_seq}</Link></dd>
+      </dl>
+      <section className="stack tight"><h3>Where the time went</h3><Waterfall call={call} /></section>
+      {call.arguments_preview != null && <section className="stack tight"><h3>Arguments</h3><Arguments text={call.arguments_preview} /></section>}
+      <CallResult call={call} />
+      {artifacts.length > 0 && (
+        <section className="stack tight">
+          <h3>Files</h3>
+          <ul className="stack tight">{artifacts.map((file, index) => <li key={index}>{file.id ? <Link href={`/canvas/${file.id}`}>{file.name ?? 'file'}</Link> : file.name ?? 'file'}</li>)}</ul>
+          {call.artifacts_left_out != null && <p className="muted small">And {plural(call.artifacts_left_out, 'further file')}.</p>}
+        </section>
+      )}
+      {call.display != null && <section className="stack tight"><h3>Display</h3><PastDisplay hints={hintsOf(call.display as unknown as Json)} files={artifacts} /></section>}
+      <div className="dialog-acts">
+        {call.held && <Link className="button" href={`/inbox/${call.held}`}>Held call</Link>}
+        {call.dead_letter && <Link className="button" href={`/activity/dead/${call.dead_letter}`}>Dead letter</Link>}
+        <Button onClick={onClose}>Close</Button>
+      </div>
+    </div>
+  );
+}
+
+/** The beginning of the arguments: JSON if it is all of them, else text. */
+function Arguments({ text }: { text: string }) {
+  let value: Json | undefined;
+  try {
+    value = parseJson(text);
+  } catch {
+    // The text was cut.
+  }
+  return value === undefined ? <pre className="code" tabIndex={0}>{text}</pre> : <JsonView value={value} />;
+}
+
+/** The result of a held call is kept with the decision; that of another call is not stored. */
+function CallResult({ call }: { call: CallRecord }) {
+  if (call.held) return <HeldResult held={call.held} />;
+  if (call.result_bytes == null) return null;
+  return (
+    <section className="stack tight">
+      <h3>Result</h3>
+      <p className="muted">{bytes(call.result_bytes)}. Results are not stored{call.artifacts.length > 0 ? ', except files' : ''}.</p>
+    </section>
+  );
+}
+
+function HeldResult({ held }: { held: string }) {
+  const approval = useApproval(held);
+  const result = approval.data?.outcome?.result;
+  if (approval.error && ApiError.of(approval.error).status !== 404) return <Failure error={approval.error} />;
+  if (result == null) return null;
+  return <section className="stack tight"><h3>Result</h3><ResultView result={result as unknown as Json} /></section>;
+}
+
+interface Stage {
+  name: string;
+  note?: string;
+  from: number;
+  to: number;
+  tone: 'wait' | 'done' | 'failed';
+}
+
+/** The stages of a call: the time before it was sent, each attempt, and the work on its result. */
+function stagesOf(call: CallRecord): Stage[] {
+  const stages: Stage[] = [];
+  let at = 0;
+  const waited = call.waited_ms ?? (call.attempts.length === 0 ? call.duration_ms : 0);
+  if (waited > 0 || call.attempts.length === 0) {
+    stages.push({ name: call.attempts.length === 0 ? 'checks; not sent' : 'checks and approval', from: 0, to: waited, tone: 'wait' });
+    at = waited;
+  }
+  for (const [index, attempt] of call.attempts.entries()) {
+    const note = attempt.outcome === 'done' ? undefined : attempt.code ?? attempt.outcome.replaceAll('_', ' ');
+    stages.push({ name: attempt.provider ?? `attempt ${index + 1}`, note, from: at, to: at + attempt.duration_ms, tone: attempt.outcome === 'done' ? 'done' : 'failed' });
+    at += attempt.duration_ms;
+  }
+  if (call.attempts.length > 0 && call.duration_ms - at > 1) stages.push({ name: 'pauses and result', from: at, to: call.duration_ms, tone: 'wait' });
+  return stages;
+}
+
+/** Bars over a common time axis, with the numbers as text. A long wait does not hide the rest: its bar is cut. */
+function Waterfall({ call }: { call: CallRecord }) {
+  const stages = stagesOf(call);
+  const total = Math.max(1, call.duration_ms, ...stages.map((stage) => stage.to));
+  // A wait that is much longer than the rest is shown as twice the rest.
+  const cutOf = ({ tone, from, to }: Stage) => (tone === 'wait' && to - from > 0.7 * total && stages.length > 1 ? to - from - Math.max(1, 2 * (total - (to - from))) : 0);
+  const cut = stages.reduce((sum, stage) => sum + cutOf(stage), 0);
+  const width = total - cut;
+  let removed = 0;
+  return (
+    <ol className="waterfall">
+      {stages.map((stage, index) => {
+        const left = (stage.from - removed) / width;
+        removed += cutOf(stage);
+        const right = (stage.to - removed) / width;
+        return (
+          <li key={index}>
+            <span className="stage"><span className="clip">{stage.name}</span>{stage.note && <code className="small clip">{stage.note}</code>}</span>
+            <span className="bar" aria-hidden="true"><i className={`${stage.tone} ${cutOf(stage) > 0 ? 'cut' : ''}`} style={{ marginLeft: `${Math.min(99, left * 100)}%`, width: `${Math.max(0.5, (right - left) * 100)}%` }} /></span>
+            <span className="num small nowrap">{duration(stage.to - stage.from)}</span>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}
