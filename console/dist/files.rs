@@ -1,15 +1,15 @@
 &[
     ConsoleFile {
-        path: "assets/activity-B6u_OX3w.js",
+        path: "assets/activity-DVqnmv14.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/activity-B6u_OX3w.js.gz"),
+        content: include_bytes!("assets/activity-DVqnmv14.js.gz"),
     },
     ConsoleFile {
-        path: "assets/app-host-DuB83a5m.js",
+        path: "assets/app-host-Co3p5U1F.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/app-host-DuB83a5m.js.gz"),
+        content: include_bytes!("assets/app-host-Co3p5U1F.js.gz"),
     },
     ConsoleFile {
         path: "assets/basic-pFb6LTti.js",
@@ -18,28 +18,28 @@
         content: include_bytes!("assets/basic-pFb6LTti.js.gz"),
     },
     ConsoleFile {
-        path: "assets/callback-C_sYqrPA.js",
+        path: "assets/callback-BWy131iV.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/callback-C_sYqrPA.js.gz"),
+        content: include_bytes!("assets/callback-BWy131iV.js.gz"),
     },
     ConsoleFile {
-        path: "assets/canvas-DvH00W7s.js",
+        path: "assets/canvas-Ybyb3FFb.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/canvas-DvH00W7s.js.gz"),
+        content: include_bytes!("assets/canvas-Ybyb3FFb.js.gz"),
     },
     ConsoleFile {
-        path: "assets/chat-CPnsXhyi.js",
+        path: "assets/chat-vZIUpbE2.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/chat-CPnsXhyi.js.gz"),
+        content: include_bytes!("assets/chat-vZIUpbE2.js.gz"),
     },
     ConsoleFile {
-        path: "assets/cost-DVY4cKW-.js",
+        path: "assets/cost-DjV2bDQG.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/cost-DVY4cKW-.js.gz"),
+        content: include_bytes!("assets/cost-DjV2bDQG.js.gz"),
     },
     ConsoleFile {
         path: "assets/filters-Dxh6fVJW.js",
@@ -48,22 +48,28 @@
         content: include_bytes!("assets/filters-Dxh6fVJW.js.gz"),
     },
     ConsoleFile {
-        path: "assets/inbox-BAYtbOGM.js",
+        path: "assets/inbox-BcFqtoyV.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/inbox-BAYtbOGM.js.gz"),
+        content: include_bytes!("assets/inbox-BcFqtoyV.js.gz"),
     },
     ConsoleFile {
-        path: "assets/inbox-call-BJlN81sK.js",
+        path: "assets/inbox-call-BD5RlaVw.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/inbox-call-BJlN81sK.js.gz"),
+        content: include_bytes!("assets/inbox-call-BD5RlaVw.js.gz"),
     },
     ConsoleFile {
-        path: "assets/inbox-change-DhAQFNWp.js",
+        path: "assets/inbox-change-iS0xm8Bq.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/inbox-change-DhAQFNWp.js.gz"),
+        content: include_bytes!("assets/inbox-change-iS0xm8Bq.js.gz"),
+    },
+    ConsoleFile {
+        path: "assets/index-Bdvt7uo6.js",
+        content_type: "text/javascript; charset=utf-8",
+        coding: ContentCoding::Gzip,
+        content: include_bytes!("assets/index-Bdvt7uo6.js.gz"),
     },
     ConsoleFile {
         path: "assets/index-D1bKG6te.css",
@@ -72,16 +78,10 @@
         content: include_bytes!("assets/index-D1bKG6te.css.gz"),
     },
     ConsoleFile {
-        path: "assets/index-KZmoTcnX.js",
+        path: "assets/jobs-DlMTXu5X.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/index-KZmoTcnX.js.gz"),
-    },
-    ConsoleFile {
-        path: "assets/jobs-CxZ3546j.js",
-        content_type: "text/javascript; charset=utf-8",
-        coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/jobs-CxZ3546j.js.gz"),
+        content: include_bytes!("assets/jobs-DlMTXu5X.js.gz"),
     },
     ConsoleFile {
         path: "assets/json-jfLROoYO.js",
@@ -90,10 +90,10 @@
         content: include_bytes!("assets/json-jfLROoYO.js.gz"),
     },
     ConsoleFile {
-        path: "assets/question-CnnAiRxL.js",
+        path: "assets/question-BAwS9X2z.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/question-CnnAiRxL.js.gz"),
+        content: include_bytes!("assets/question-BAwS9X2z.js.gz"),
     },
     ConsoleFile {
         path: "assets/result-BKa_UdyX.js",
@@ -102,22 +102,22 @@
         content: include_bytes!("assets/result-BKa_UdyX.js.gz"),
     },
     ConsoleFile {
-        path: "assets/servers-DJgL4MGR.js",
+        path: "assets/servers-BR-7Yt-C.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/servers-DJgL4MGR.js.gz"),
+        content: include_bytes!("assets/servers-BR-7Yt-C.js.gz"),
     },
     ConsoleFile {
-        path: "assets/settings-Cg6Wwf-2.js",
+        path: "assets/settings-DYQrC27A.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/settings-Cg6Wwf-2.js.gz"),
+        content: include_bytes!("assets/settings-DYQrC27A.js.gz"),
     },
     ConsoleFile {
-        path: "assets/settings-keys-i5wQVsSw.js",
+        path: "assets/settings-keys-CgxXlC9O.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/settings-keys-i5wQVsSw.js.gz"),
+        content: include_bytes!("assets/settings-keys-CgxXlC9O.js.gz"),
     },
     ConsoleFile {
         path: "assets/src-CnPtffk5.js",
@@ -126,10 +126,10 @@
         content: include_bytes!("assets/src-CnPtffk5.js.gz"),
     },
     ConsoleFile {
-        path: "assets/tools-B60et5fF.js",
+        path: "assets/tools-C260Q-qZ.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/tools-B60et5fF.js.gz"),
+        content: include_bytes!("assets/tools-C260Q-qZ.js.gz"),
     },
     ConsoleFile {
         path: "assets/useQuery-C9ilJKuq.js",
@@ -144,10 +144,10 @@
         content: include_bytes!("assets/viewer-Bq7FhW80.js.gz"),
     },
     ConsoleFile {
-        path: "assets/virtual-P6_6FYhm.js",
+        path: "assets/virtual-B32pGGbQ.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/virtual-P6_6FYhm.js.gz"),
+        content: include_bytes!("assets/virtual-B32pGGbQ.js.gz"),
     },
     ConsoleFile {
         path: "favicon-waiting.svg",

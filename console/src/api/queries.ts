@@ -245,14 +245,22 @@ export function useLiveData() {
   useEffect(() => {
     const outdated = new Set<string>();
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let timerIsUrgent = false;
+    const refresh = (filter: { queryKey?: string[] }) => {
+      // The library does not repeat the first request of a query, but its answer may be older than the event.
+      const requests = client.getQueryCache().findAll({ ...filter, fetchStatus: 'fetching' });
+      const hasFirst = requests.some((query) => query.state.data === undefined);
+      const refreshed = client.invalidateQueries(filter);
+      if (hasFirst) void refreshed.then(() => client.invalidateQueries(filter));
+    };
     const flush = () => {
       timer = undefined;
-      for (const key of outdated) void client.invalidateQueries({ queryKey: [key] });
+      for (const key of outdated) refresh({ queryKey: [key] });
       outdated.clear();
     };
     const unsubscribe = stream.onEvent((event) => {
       if (event.type === 'events.gap') {
-        void client.invalidateQueries();
+        refresh({});
         return;
       }
       for (const [prefix, keys] of OUTDATED) {
@@ -260,12 +268,15 @@ export function useLiveData() {
       }
       if (outdated.size === 0) return;
       const isUrgent = /^(call|plan|server)\./.test(event.type);
-      if (isUrgent) clearTimeout(timer);
-      if (isUrgent || timer === undefined) timer = setTimeout(flush, isUrgent ? URGENT_MS : COLLECT_MS);
+      // A waiting urgent refresh is not delayed: many urgent events in a row would postpone it again and again.
+      if (timer !== undefined && (timerIsUrgent || !isUrgent)) return;
+      clearTimeout(timer);
+      timerIsUrgent = isUrgent;
+      timer = setTimeout(flush, isUrgent ? URGENT_MS : COLLECT_MS);
     });
     // What happened before the stream was open is not in the stream.
     const unsubscribeState = stream.onState(() => {
-      if (stream.state() === 'live') void client.invalidateQueries();
+      if (stream.state() === 'live') refresh({});
     });
     return () => {
       clearTimeout(timer);

@@ -31,7 +31,7 @@ async fn pending(http: &Http, count: usize) -> Vec<String> {
     found.await.unwrap_or_else(|| panic!("there are not {count} held calls"))
 }
 
-/// First use: the gateway waited for people, and their callers got an empty answer.
+/// The callers get the ids of their held calls, and the gateway does not wait for people.
 #[tokio::test]
 async fn stopping_gateway_answers_calls_that_wait_for_a_person() {
     let ledger = LedgerGateway::start(asks_for_writes()).await.ready().await;
@@ -65,7 +65,7 @@ async fn stopping_gateway_answers_calls_that_wait_for_a_person() {
     assert_eq!(pending(&http, 2).await.len(), 2);
 }
 
-/// First use: a call that had returned its id could not be cancelled.
+/// The request has ended by then, so only the store knows the call.
 #[tokio::test]
 async fn answered_held_call_is_cancelled_by_its_id_or_that_of_its_call() {
     let ledger = LedgerGateway::start(asks_for_writes()).await.ready().await;
@@ -124,7 +124,7 @@ async fn call_that_waits_for_a_person_is_listed_as_held_and_cancelled_by_that_id
     assert_eq!(http.get_json("/approvals?state=pending").await["approvals"], json!([]));
 }
 
-/// First use: Ctrl+C at the question left a call that could still be approved.
+/// Otherwise the call would stay held and could still be approved.
 #[tokio::test]
 async fn interrupted_question_rejects_the_call() {
     let ledger = LedgerGateway::start(asks_for_writes()).await.ready().await;
@@ -140,14 +140,14 @@ async fn interrupted_question_rejects_the_call() {
     assert!(ledger.entries().is_empty());
 }
 
-/// First use: `status` said that no gateway was running.
+/// It accepts no connections then, but its process still uses the store.
 #[tokio::test]
 async fn status_says_that_the_gateway_is_stopping() {
     let home = Home::new(&[("srv", fixture_on_stdio("modern"))]);
     let gateway = home.start().await;
     gateway.connected(&["srv"]).await;
     let client = TestClient::of(TestEra::Modern, gateway.address).await;
-    let params = json!({ "name": "srv_slow", "arguments": { "ms": 2500, "steps": 50 }, "_meta": { "progressToken": 1 } });
+    let params = json!({ "name": "srv_slow", "arguments": { "ms": 4000, "steps": 50 }, "_meta": { "progressToken": 1 } });
     let call = client.start("tools/call", params).await;
     gateway.signal(Signal::SIGTERM);
     let stopping = poll(TEST_TIMEOUT, || async {

@@ -35,7 +35,14 @@ impl ServerTask<'_> {
             match outcome {
                 Ok(outcome) => {
                     self.handle.is_running = false;
-                    return read_answer(PeerAnswer::Whole(outcome), self.connection);
+                    return match read_answer(PeerAnswer::Whole(outcome), self.connection)? {
+                        // The client would ask the gateway for a task that only the server knows.
+                        Answer::Result { result, .. } if result.has("task") && !result.has("content") => {
+                            let what = "a task as the result of a task".to_owned();
+                            Err(UpstreamError::BadAnswer { server: self.connection.server.clone(), what })
+                        }
+                        answer => Ok(answer),
+                    };
                 }
                 Err(_) if failures < MAX_FAILURES => failures += 1,
                 Err(error) => return Err(self.lost(&error)),
@@ -47,16 +54,16 @@ impl ServerTask<'_> {
     /// Asks for the state of the task again and again. The deadline of the call is extended while the server answers, and
     /// its words are passed on.
     async fn watch(&self, pause: Duration) -> Infallible {
-        let (mut polls, mut told) = (0_u64, None);
+        let (mut polls, mut reported) = (0_u64, None);
         loop {
             sleep(pause).await;
             let Ok(Ok(task)) = self.send("tasks/get", Vec::new()).await else { continue };
             polls += 1;
             self.channel.link.note_activity();
             let message = ServerTaskState::of(&task).message;
-            if let Some(message) = message.filter(|now| told.as_ref() != Some(now)) {
+            if let Some(message) = message.filter(|now| reported.as_ref() != Some(now)) {
                 self.report(polls, &message);
-                told = Some(message);
+                reported = Some(message);
             }
         }
     }
