@@ -180,7 +180,7 @@ def persona_prompt(booth: Booth) -> None:
 
 @CHECKS.check("18: doctor says what a process for each user costs, and how to share one", "team")
 def doctor_share(booth: Booth) -> None:
-    contains(plain_text(booth.cli("doctor").text), "share: all")
+    contains(plain_text(booth.cli("doctor").text), 'share = "all"')
 
 
 @CHECKS.check("18: a stdio server has a process for each user; share: all has one for all", "team")
