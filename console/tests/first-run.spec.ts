@@ -79,7 +79,11 @@ test('the page of the context cost shows the numbers of the gateway', async ({ p
   const before = page.getByRole('region', { name: 'Before and after' });
   await expect(before).toContainText(`${number(stats.full)}tokens of ${number(stats.tools)} tools in full`);
   await expect(before).toContainText(`${number(stats.sent)}sent to cost-client`);
-  await expect(page.getByRole('region', { name: 'Modes' })).toContainText('(in use)');
+  const modes = page.getByRole('region', { name: 'Modes' });
+  await expect(modes).toContainText('(in use)');
+  await expect(modes).toContainText(/saves [\d,]+ tokens per list \(\d+%\)/);
+  await modes.getByText('How to change it').click();
+  await expect(modes).toContainText('[exposure.clients]\n"cost-client" = "search"');
   const dearest = stats.dearest.find((tool) => !tool.server.startsWith('_'));
   const row = page.getByRole('row').filter({ has: page.locator(`a[href$="/tools/t/${dearest?.name}"]`) });
   await expect(row.getByRole('cell').nth(2)).toHaveText(number(dearest?.full ?? 0));

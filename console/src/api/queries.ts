@@ -172,8 +172,8 @@ export const useLint = (tool: Tool | undefined) =>
 
 export const useStats = (client: string | undefined, limit: number) =>
   useQuery({ queryKey: ['stats', client ?? '', limit], queryFn: ({ signal }) => api.get('/stats', { query: { client, limit }, signal }) });
-export const useExposure = (client: string | undefined) =>
-  useQuery({ queryKey: ['exposure', client ?? ''], queryFn: ({ signal }) => api.get('/exposure', { query: { client }, signal }) });
+export const useExposure = (client: string | undefined, persona?: string) =>
+  useQuery({ queryKey: ['exposure', client ?? '', persona ?? ''], queryFn: ({ signal }) => api.get('/exposure', { query: { client, persona }, signal }) });
 
 export const useDeadLetters = (state: string) =>
   useInfiniteQuery({

@@ -4475,7 +4475,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -4567,7 +4567,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -4641,7 +4641,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -4730,7 +4730,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -4819,7 +4819,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -4912,7 +4912,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -4939,7 +4939,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5028,7 +5028,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5162,7 +5162,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5246,7 +5246,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5335,7 +5335,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5424,7 +5424,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5498,7 +5498,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5620,7 +5620,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5730,7 +5730,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -5766,7 +5766,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `call.over-rate`. `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `call.over-rate`. `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -5874,7 +5874,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -5901,7 +5901,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6008,7 +6008,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -6044,7 +6044,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6148,7 +6148,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `sampling.over-budget`, `sampling.too-often` or `llm.too-many-turns`. `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `sampling.over-budget`, `sampling.too-often` or `llm.too-many-turns`. `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6254,7 +6254,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6328,7 +6328,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6414,7 +6414,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6509,7 +6509,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6583,7 +6583,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6680,7 +6680,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -6707,7 +6707,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `llm.too-many-turns` or `sampling.over-budget`. `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `llm.too-many-turns` or `sampling.over-budget`. `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6796,7 +6796,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6870,7 +6870,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -6944,7 +6944,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7045,7 +7045,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -7072,7 +7072,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7182,7 +7182,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -7209,7 +7209,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7307,7 +7307,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7384,7 +7384,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7473,7 +7473,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7562,7 +7562,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7672,7 +7672,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -7708,7 +7708,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `call.over-rate`. `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `call.over-rate`. `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7820,7 +7820,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7911,7 +7911,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -7999,7 +7999,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8082,7 +8082,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8171,7 +8171,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8257,7 +8257,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8348,7 +8348,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -8384,7 +8384,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8475,7 +8475,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -8511,7 +8511,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8585,7 +8585,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8664,7 +8664,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -8691,7 +8691,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8770,7 +8770,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8856,7 +8856,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -8952,7 +8952,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -8988,7 +8988,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9079,7 +9079,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -9115,7 +9115,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9189,7 +9189,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9275,7 +9275,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9358,7 +9358,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9444,7 +9444,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9539,7 +9539,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9630,7 +9630,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -9666,7 +9666,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9772,7 +9772,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9850,7 +9850,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -9886,7 +9886,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -9980,7 +9980,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10075,7 +10075,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10165,7 +10165,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -10201,7 +10201,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10291,7 +10291,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -10327,7 +10327,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10422,7 +10422,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10517,7 +10517,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10608,7 +10608,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -10644,7 +10644,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10735,7 +10735,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -10771,7 +10771,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10863,7 +10863,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `events.too-many-streams`. `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `events.too-many-streams`. `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10954,7 +10954,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11042,7 +11042,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11134,7 +11134,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -11170,7 +11170,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11262,7 +11262,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -11289,7 +11289,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11378,7 +11378,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11456,7 +11456,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -11483,7 +11483,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11562,7 +11562,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -11589,7 +11589,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11675,7 +11675,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11770,7 +11770,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11860,7 +11860,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -11896,7 +11896,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -11986,7 +11986,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -12022,7 +12022,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12105,7 +12105,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12199,7 +12199,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -12226,7 +12226,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12321,7 +12321,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12407,7 +12407,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12526,7 +12526,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12637,7 +12637,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12729,7 +12729,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12816,7 +12816,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `events.too-many-streams`. `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `events.too-many-streams`. `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12903,7 +12903,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -12982,7 +12982,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13056,7 +13056,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13150,7 +13150,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13239,7 +13239,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13332,7 +13332,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -13359,7 +13359,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13457,7 +13457,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13550,7 +13550,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -13577,7 +13577,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13660,7 +13660,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13738,7 +13738,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -13765,7 +13765,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13851,7 +13851,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -13945,7 +13945,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -13981,7 +13981,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14067,7 +14067,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14141,7 +14141,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14218,7 +14218,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14292,7 +14292,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14366,7 +14366,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14440,7 +14440,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14514,7 +14514,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14588,7 +14588,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -14666,7 +14666,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `request.too-slow`: the body came too slowly. */
+            /** @description `request.too-slow`: the body arrived too slowly. */
             408: {
                 headers: {
                     [name: string]: unknown;
@@ -14702,7 +14702,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `auth.too-many-attempts`: too many bad credentials came from this address. */
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
             429: {
                 headers: {
                     [name: string]: unknown;

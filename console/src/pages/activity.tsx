@@ -87,7 +87,7 @@ function Events() {
               <span className="muted small"><Time ms={event.at_ms} /></span>
               <span className="clip"><b>{event.type}</b> {aboutOf(event)}</span>
               <span className="muted clip only-wide">{event.user ?? ''}</span>
-              <span className="num small">{stateOf(event) ? <><Outcome state={stateOf(event)} /> {event.duration_ms !== undefined && duration(event.duration_ms)}</> : event.code ? <code>{event.code}</code> : ''}</span>
+              {stateOf(event) ? <span className="num small ended"><Outcome state={stateOf(event)} /><span>{event.duration_ms !== undefined && duration(event.duration_ms)}</span></span> : <span className="small clip">{event.code && <code>{event.code}</code>}</span>}
             </button>
           )} />
         </div>
@@ -174,7 +174,7 @@ function Audit({ selected }: { selected?: string }) {
               <span className="muted small"><Time ms={row.at_ms} /></span>
               <span className="clip"><b>{row.kind.replaceAll('_', ' ')}</b> {subjectOf(row)}</span>
               <span className="muted clip only-wide">{row.user}{row.by && row.by !== row.user ? ` · by ${row.by}` : ''}</span>
-              <span className="num small"><Outcome state={row.outcome} /> {row.duration_ms != null && duration(row.duration_ms)}</span>
+              <span className="num small ended"><Outcome state={row.outcome} /><span>{row.duration_ms != null && duration(row.duration_ms)}</span></span>
             </button>
           )} />
         </div>

@@ -1,11 +1,12 @@
 // One call: who made it, where its time went, what it was given and what it gave.
 
 import { useQuery } from '@tanstack/react-query';
-import { Link } from 'wouter';
+import { Link, useLocation } from 'wouter';
 import { ApiError, type Schemas, api } from '../api/client';
 import { useApproval } from '../api/queries';
 import { bytes, duration, plural, toolPath } from '../lib/format';
-import { type Json, parseJson } from '../lib/json';
+import { type Json, isObject, parseJson } from '../lib/json';
+import { rememberArguments } from '../lib/tried';
 import { Button, CopyButton, Failure, Outcome, Skeleton, Time } from '../ui/basic';
 import { Dialog } from '../ui/dialog';
 import { PastDisplay, hintsOf } from '../ui/display';
@@ -54,6 +55,7 @@ function CallDetail({ call, onClose }: { call: CallRecord; onClose: () => void }
       )}
       {call.display != null && <section className="stack tight"><h3>Display</h3><PastDisplay hints={hintsOf(call.display as unknown as Json)} files={artifacts} /></section>}
       <div className="dialog-acts">
+        <TryAgain call={call} />
         {call.held && <Link className="button" href={`/inbox/${call.held}`}>Held call</Link>}
         {call.dead_letter && <Link className="button" href={`/activity/dead/${call.dead_letter}`}>Dead letter</Link>}
         <Button onClick={onClose}>Close</Button>
@@ -62,14 +64,28 @@ function CallDetail({ call, onClose }: { call: CallRecord; onClose: () => void }
   );
 }
 
-/** The beginning of the arguments: JSON if it is all of them, else text. */
-function Arguments({ text }: { text: string }) {
-  let value: Json | undefined;
+/** The arguments, if the preview has all of them. */
+function wholeArguments(text: string): Json | undefined {
   try {
-    value = parseJson(text);
+    return parseJson(text);
   } catch {
     // The text was cut.
+    return undefined;
   }
+}
+
+/** Opens the form of the tool with the arguments of this call. Secrets are not in them. */
+function TryAgain({ call }: { call: CallRecord }) {
+  const [, go] = useLocation();
+  const given = wholeArguments(call.arguments_preview ?? '');
+  if (!call.name || !isObject(given)) return null;
+  const tool = call.name;
+  return <Button icon="play" onClick={() => { rememberArguments(tool, given); go(`/tools/t/${encodeURIComponent(tool)}`); }}>Try again</Button>;
+}
+
+/** The beginning of the arguments: JSON if it is all of them, else text. */
+function Arguments({ text }: { text: string }) {
+  const value = wholeArguments(text);
   return value === undefined ? <pre className="code" tabIndex={0}>{text}</pre> : <JsonView value={value} />;
 }
 

@@ -37,7 +37,7 @@ export function CallList({ selected }: { selected?: string }) {
               <span className="muted small"><Time ms={call.at_ms} /></span>
               <span className="clip"><b>{callName(call)}</b></span>
               <span className="muted clip only-wide">{call.user}{call.client ? ` via ${call.client}` : ''}{call.attempts.length > 1 ? ` · ${call.attempts.length} attempts` : ''}</span>
-              <span className="num small"><Outcome state={call.outcome} /> {duration(call.duration_ms)}</span>
+              <span className="num small ended"><Outcome state={call.outcome} /><span>{duration(call.duration_ms)}</span></span>
             </button>
           )} />
         </div>

@@ -1,44 +1,76 @@
 // Canvas: files that tools made and people uploaded, with a viewer for each type, versions, and their origin.
 
-import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { useEffect, useMemo, useRef, useState } from 'react';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
 import { Link, useLocation, useSearchParams } from 'wouter';
 import { ApiError, api, send } from '../api/client';
 import { type StoredFile, useFiles } from '../api/queries';
 import { bytes, plural, shortId } from '../lib/format';
+import type { Json } from '../lib/json';
 import { Ago, Button, Empty, Failure, Skeleton, Status } from '../ui/basic';
 import { Confirm } from '../ui/dialog';
+import { hintsOf } from '../ui/display';
 import { toast } from '../ui/toast';
 import { FileViewer, download, viewerOf } from '../ui/viewer';
+import { FollowBar, mainFileOf, useFollow } from './canvas-follow';
 
 export default function Canvas({ selected }: { selected?: string }) {
   const files = useFiles();
   const [, go] = useLocation();
   const [text, setText] = useState('');
   const [params, setParams] = useSearchParams();
+  const session = params.get('session') ?? '';
+  const keep = session ? `?session=${encodeURIComponent(session)}` : '';
   const all = useMemo(() => files.data?.pages.flatMap((page) => page.files) ?? [], [files.data]);
+  const sessions = useMemo(() => [...new Set(all.flatMap((file) => file.session ?? []))], [all]);
   const beside = all.find((file) => file.id === params.get('beside'));
   const words = text.toLowerCase();
-  const newest = useMemo(() => latestVersions(all.filter((file) => file.name.toLowerCase().includes(words))), [all, words]);
+  const newest = useMemo(
+    () => latestVersions(all.filter((file) => file.name.toLowerCase().includes(words) && (!session || file.session === session))),
+    [all, words, session],
+  );
   const open = all.find((file) => file.id === selected);
-  // On a wide screen the newest file opens automatically.
-  const first = newest[0]?.id;
+  const follow = useFollow({ files: files.data && all.filter((file) => !session || file.session === session), selected, keep });
+  // On a wide screen the newest file opens automatically, or the main one of the files of its call.
+  const first = newest[0];
   useEffect(() => {
-    if (!selected && first && !words && matchMedia('(min-width: 721px)').matches) go(`/canvas/${first}`, { replace: true });
-  }, [selected, first, words, go]);
+    if (selected || !first || words || !matchMedia('(min-width: 721px)').matches) return undefined;
+    let isCurrent = true;
+    void (first.call ? mainFileOf(first.call) : Promise.resolve(null)).then((main) => {
+      const chosen = newest.find((file) => file.id === main) ?? first;
+      if (isCurrent) go(`/canvas/${chosen.id}${keep}`, { replace: true });
+    });
+    return () => { isCurrent = false; };
+  }, [selected, first, newest, words, keep, go]);
+  const put = (name: string, value: string) =>
+    setParams((before) => {
+      const next = new URLSearchParams(before);
+      if (value) next.set(name, value);
+      else next.delete(name);
+      return next;
+    }, { replace: true });
   return (
     <div className="page fill">
       <div className="panes" data-open={selected !== undefined}>
         <div className="pane-list">
           <div className="pane-head">
             <div className="row"><h1>Canvas</h1><span className="muted small">{files.data ? plural(newest.length, 'file') : ''}</span><span className="end"><Upload /></span></div>
-            <input className="input" type="search" aria-label="Filter files" placeholder="Filter by name" value={text} onChange={(event) => setText(event.target.value)} />
+            <div className="row">
+              <input className="input grow" type="search" aria-label="Filter files" placeholder="Filter by name" value={text} onChange={(event) => setText(event.target.value)} />
+              {(sessions.length > 0 || session !== '') && (
+                <select className="select session-filter" aria-label="Session" value={session} onChange={(event) => go(event.target.value ? `/canvas?session=${encodeURIComponent(event.target.value)}` : '/canvas')}>
+                  <option value="">All sessions</option>
+                  {[...new Set([...sessions, ...(session ? [session] : [])])].map((id) => <option key={id} value={id}>{shortId(id)} ({plural(all.filter((file) => file.session === id).length, 'file')})</option>)}
+                </select>
+              )}
+            </div>
+            <FollowBar follow={follow} />
           </div>
           <div className="pane-scroll">
             {files.error && !files.data ? <div className="card-body"><Failure error={files.error} retry={() => void files.refetch()} /></div> : !files.data ? <Skeleton lines={6} /> : newest.length === 0 ? (
-              <Empty title={words ? 'No file matches' : 'No files yet'}><p>Files that tools return and files that you upload appear here.</p>{!words && <Link className="button" href="/tools/t/files_make_report">Make a demo report</Link>}</Empty>
+              <Empty title={words || session ? 'No file matches' : 'No files yet'}><p>Files that tools return and files that you upload appear here.</p>{!words && !session && <Link className="button" href="/tools/t/files_make_report">Make a demo report</Link>}</Empty>
             ) : newest.map((file) => (
-              <Link key={file.id} className="entry" href={`/canvas/${file.id}`} aria-current={file.id === selected ? 'true' : undefined}>
+              <Link key={file.id} className="entry" href={`/canvas/${file.id}${keep}`} aria-current={file.id === selected || (open && sameFile(open, file)) ? 'true' : undefined}>
                 <span className="line"><span className="title clip">{file.name}</span>{file.version > 1 && <span className="tag">v{file.version}</span>}<span className="end muted small nowrap">{bytes(file.size_bytes)}</span></span>
                 <span className="line muted small"><span className="clip">{file.tool ? `${file.server}.${file.tool}` : file.origin}</span><span className="end"><Ago ms={file.created_ms} /></span></span>
               </Link>
@@ -47,23 +79,34 @@ export default function Canvas({ selected }: { selected?: string }) {
           </div>
         </div>
         <div className="pane-detail">
-          {selected !== undefined && <Button className="back" look="quiet" icon="back" onClick={() => go('/canvas')}>Canvas</Button>}
-          {selected === undefined ? <Empty title="Choose a file" /> : !files.data ? <Skeleton lines={6} /> : !open ? <Empty title="This file does not exist"><p>It may have been deleted, or belong to another user.</p></Empty> : (
-            <div className={beside ? 'beside' : ''}>
-              <OpenFile key={open.id} file={open} versions={versionsOf(all, open)} />
-              {beside && <OpenFile key={beside.id} file={beside} versions={versionsOf(all, beside)} />}
-              <label className="row small muted only-wide" style={{ marginTop: 12 }}>
-                Show beside
-                <select className="select" value={beside?.id ?? ''} onChange={(event) => setParams(event.target.value ? { beside: event.target.value } : {}, { replace: true })}>
-                  <option value="">nothing</option>
-                  {all.filter((file) => file.id !== open.id).slice(0, 100).map((file) => <option key={file.id} value={file.id}>{file.name} v{file.version}</option>)}
-                </select>
-              </label>
+          {selected !== undefined && <Button className="back" look="quiet" icon="back" onClick={() => go(`/canvas${keep}`)}>Canvas</Button>}
+          {selected === undefined ? newest.length > 0 && <Empty title="Choose a file" /> : !files.data ? <Skeleton lines={6} /> : !open ? <Empty title="This file does not exist"><p>It may have been deleted, or belong to another user.</p></Empty> : (
+            <div className={beside ? 'canvas beside' : 'canvas'}>
+              <OpenFile key={open.id} file={open} versions={versionsOf(all, open)} onVersion={(id) => go(`/canvas/${id}${location.search}`)} onDeleted={() => go(`/canvas${keep}`)}>
+                {!beside && <ShowBeside files={all} open={open} onChoose={(id) => put('beside', id)} />}
+              </OpenFile>
+              {beside && (
+                <OpenFile key={beside.id} file={beside} versions={versionsOf(all, beside)} onVersion={(id) => put('beside', id)} onDeleted={() => put('beside', '')}>
+                  <Button small look="quiet" icon="cross" aria-label={`Close ${beside.name}`} onClick={() => put('beside', '')} />
+                </OpenFile>
+              )}
             </div>
           )}
         </div>
       </div>
     </div>
+  );
+}
+
+/** Chooses a second file, or another version of the file that is open, to see both. */
+function ShowBeside({ files, open, onChoose }: { files: StoredFile[]; open: StoredFile; onChoose: (id: string) => void }) {
+  const others = files.filter((file) => file.id !== open.id).slice(0, 100);
+  if (others.length === 0) return null;
+  return (
+    <select className="select small only-wide" aria-label="Show beside" value="" onChange={(event) => onChoose(event.target.value)}>
+      <option value="" disabled>Show beside…</option>
+      {others.map((file) => <option key={file.id} value={file.id}>{file.name}{file.version > 1 || sameFile(file, open) ? ` v${file.version}` : ''}</option>)}
+    </select>
   );
 }
 
@@ -108,40 +151,66 @@ function latestVersions(files: StoredFile[]): StoredFile[] {
   return [...found.values()];
 }
 
-function OpenFile({ file, versions }: { file: StoredFile; versions: StoredFile[] }) {
-  const [, go] = useLocation();
+interface OpenFileProps {
+  file: StoredFile;
+  versions: StoredFile[];
+  onVersion: (id: string) => void;
+  onDeleted: () => void;
+  /** Further actions. */
+  children?: ReactNode;
+}
+
+function OpenFile({ file, versions, onVersion, onDeleted, children }: OpenFileProps) {
   const client = useQueryClient();
   const [asks, setAsks] = useState(false);
+  const hints = useHints(file);
   const remove = useMutation({
     mutationFn: () => api.delete('/files/{id}', { params: { id: file.id } }),
-    onSuccess: () => { toast(`Deleted ${file.name}`); go('/canvas'); },
+    onSuccess: () => { toast(`Deleted ${file.name}`); onDeleted(); },
     onError: (error) => toast(ApiError.of(error).message),
     onSettled: () => { setAsks(false); void client.invalidateQueries({ queryKey: ['files'] }); },
   });
+  const title = hints.title !== undefined && hints.title !== file.name ? hints.title : undefined;
   return (
-    <div className="stack grow">
+    <div className="stack grow canvas-file">
       <header className="stack tight">
         <div className="row wrap">
           <h1 className="wrap-any">{file.name}</h1>
           {versions.length > 1 && (
-            <select className="select" aria-label="Version" value={file.id} onChange={(event) => go(`/canvas/${event.target.value}`)}>
+            <select className="select small" aria-label={`Version of ${file.name}`} value={file.id} onChange={(event) => onVersion(event.target.value)}>
               {versions.map((version) => <option key={version.id} value={version.id}>version {version.version}</option>)}
             </select>
           )}
+          {viewerOf(file, hints.viewer_hint) === 'html' && <Status tone="off">sandbox without network</Status>}
           <span className="end row">
+            {children}
             <Button small icon="download" onClick={() => void download(file).catch((error: unknown) => toast(ApiError.of(error).message))}>Download</Button>
             <Button small look="quiet" icon="trash" aria-label={`Delete ${file.name}`} onClick={() => setAsks(true)} />
           </span>
         </div>
         <p className="muted small">
-          {file.mime}, {bytes(file.size_bytes)} · {file.tool ? <>made by <Link href={`/tools?q=${encodeURIComponent(file.tool)}`}>{file.server}.{file.tool}</Link></> : file.origin} · <Ago ms={file.created_ms} />
-          {file.session && <> · session <code>{shortId(file.session)}</code></>}
+          {title && <><b>{title}</b> · </>}{file.mime}, {bytes(file.size_bytes)} · {file.tool ? <>made by {file.call ? <Link href={`/activity/calls/${file.call}`}>{file.server}.{file.tool}</Link> : `${file.server}.${file.tool}`}</> : file.origin} · <Ago ms={file.created_ms} />
+          {file.session && <> · session <Link href={`/canvas?session=${encodeURIComponent(file.session)}`}><code>{shortId(file.session)}</code></Link></>}
         </p>
         {file.description && <p>{file.description}</p>}
-        {viewerOf(file) === 'html' && <p><Status tone="off">in a sandbox without network</Status></p>}
       </header>
-      <FileViewer file={file} />
+      <FileViewer file={file} hint={hints.viewer_hint} />
       {asks && <Confirm title={`Delete ${file.name}?`} action="Delete" busy={remove.isPending} onClose={() => setAsks(false)} onConfirm={() => remove.mutate()}><p>This version is removed for good.</p></Confirm>}
     </div>
   );
+}
+
+/** What the tool said about this file, if it is the main file of its call. Calls whose record is gone have no hints. */
+function useHints(file: StoredFile) {
+  const call = useQuery({
+    queryKey: ['call', file.call],
+    queryFn: ({ signal }) => api.get('/calls/{id}', { params: { id: file.call ?? '' }, signal }),
+    enabled: file.call != null,
+    staleTime: Infinity,
+  });
+  return useMemo(() => {
+    const hints = hintsOf(call.data?.display as unknown as Json | undefined);
+    const isMain = hints.primary_file === file.name || (hints.primary_file === undefined && call.data?.artifacts.length === 1);
+    return isMain ? hints : {};
+  }, [call.data, file.name]);
 }

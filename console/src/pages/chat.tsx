@@ -8,7 +8,7 @@ import { type ChatCall, type ChatItem, type ShownFile } from '../chat/conversati
 import { chat } from '../chat/store';
 import { count } from '../lib/format';
 import { isObject } from '../lib/json';
-import { Button, Empty, Failure, Loaded, Note, Status, type Tone } from '../ui/basic';
+import { Button, CodeBox, Empty, Failure, Loaded, Note, PageHead, Status, type Tone } from '../ui/basic';
 import { JsonView, short } from '../ui/json';
 import { Markdown } from '../ui/markdown';
 import { ResultView } from '../ui/result';
@@ -32,10 +32,13 @@ export default function ChatPage() {
 function NoModel() {
   return (
     <div className="page">
-      <Empty title="No language model is configured">
-        <p>The chat needs <code>llm.base_url</code> and <code>llm.model</code>; any OpenAI-compatible endpoint works.</p>
-        <pre className="code">{'[llm]\nbase_url = "https://llm.example/v1"\nmodel = "small-1"'}</pre>
-      </Empty>
+      <PageHead title="Chat" />
+      <div className="card">
+        <Empty title="No language model is configured">
+          <p>The chat needs <code>llm.base_url</code> and <code>llm.model</code> in <code>toolbooth.toml</code>; any OpenAI-compatible endpoint works.</p>
+          <CodeBox what="the setting" text={'[llm]\nbase_url = "https://llm.example/v1"\nmodel = "small-1"'} />
+        </Empty>
+      </div>
     </div>
   );
 }

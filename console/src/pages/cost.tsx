@@ -6,7 +6,7 @@ import { useExposure, useStats } from '../api/queries';
 import type { Schemas } from '../api/client';
 import { compact, count, percent, plural } from '../lib/format';
 import { treemap } from '../lib/treemap';
-import { Ago, Empty, Loaded, LongName, Note, PageHead, Prose, Segment } from '../ui/basic';
+import { Ago, CodeBox, Empty, Loaded, LongName, Note, PageHead, Prose, Segment } from '../ui/basic';
 import { useFilter } from './filters';
 
 type Stats = Schemas['StatsView'];
@@ -99,33 +99,58 @@ function Before({ stats }: { stats: Stats }) {
   );
 }
 
+type Mode = 'full' | 'summary' | 'search';
+
 function Modes({ client }: { client?: string }) {
   const exposure = useExposure(client);
+  return <Loaded query={exposure} lines={5}>{(data) => <ModesOf exposure={data} client={client} />}</Loaded>;
+}
+
+function ModesOf({ exposure, client }: { exposure: Schemas['ExposureView']; client?: string }) {
+  const [chosen, setChosen] = useState<Mode | null>(null);
+  const { tokens, mode: inUse } = exposure;
+  const modes: [Mode, number][] = [['full', tokens.full], ['summary', tokens.summary], ['search', tokens.search]];
+  const highest = Math.max(1, ...modes.map(([, value]) => value));
+  const others = modes.filter(([mode]) => mode !== inUse);
+  // Without a choice, the cheapest of the other modes.
+  const other = others.find(([mode]) => mode === chosen) ?? others.reduce((best, mode) => (mode[1] < best[1] ? mode : best));
+  const current = tokens[inUse as Mode] ?? 0;
+  const saved = current - other[1];
   return (
-    <Loaded query={exposure} lines={5}>
-      {(data) => {
-        const modes = [['full', data.tokens.full], ['summary', data.tokens.summary], ['search', data.tokens.search]] as const;
-        const highest = Math.max(1, ...modes.map(([, value]) => value));
-        const cheapest = modes.reduce((best, mode) => (mode[1] < best[1] ? mode : best));
-        const current = modes.find(([mode]) => mode === data.mode)?.[1] ?? 0;
-        return (
-          <div className="stack">
-            <h2>What another mode would cost</h2>
-            <div className="bars">
-              {modes.map(([mode, value]) => [
-                <span key={`${mode} name`}>{mode === data.mode ? <b>{mode} (in use)</b> : mode}</span>,
-                <span key={`${mode} bar`} className="bar"><i style={{ width: `${(value / highest) * 100}%` }} /></span>,
-                <span key={`${mode} value`} className="num small">{count(value)}</span>,
-              ])}
-            </div>
-            <p className="muted">{data.client === 'unknown' ? 'A new client' : data.client} gets <b>{data.mode}</b>: <Prose text={data.reason} />.</p>
-            {cheapest[0] !== data.mode && current > 0 && <p className="muted">Mode <b>{cheapest[0]}</b> would save {compact(current - cheapest[1])} tokens ({percent(1 - cheapest[1] / current)}) per list.</p>}
-          </div>
-        );
-      }}
-    </Loaded>
+    <div className="stack">
+      <h2>What another mode would cost</h2>
+      <div className="bars">
+        {modes.map(([mode, value]) => [
+          <span key={`${mode} name`}>{mode === inUse ? <b>{mode} (in use)</b> : mode}</span>,
+          <span key={`${mode} bar`} className="bar"><i className={mode === inUse ? '' : 'other'} style={{ width: `${(value / highest) * 100}%` }} /></span>,
+          <span key={`${mode} value`} className="num small">{count(value)}</span>,
+        ])}
+      </div>
+      <p className="muted">{exposure.client === 'unknown' ? 'A new client' : exposure.client} gets <b>{inUse}</b>: <Prose text={exposure.reason} />.</p>
+      <div className="row wrap">
+        <span>Change to</span>
+        <Segment label="Other mode" value={other[0]} onChange={setChosen} options={others.map(([mode]) => ({ id: mode, label: mode }))} />
+        <b className={saved > 0 ? 'tone-ok' : ''}>{savingOf(saved, current)}</b>
+      </div>
+      <details>
+        <summary className="muted small">How to change it</summary>
+        <div className="stack tight" style={{ marginTop: 8 }}>
+          <p className="muted small">Put this into <code>toolbooth.toml</code>. Every tool can still be called; only the list is shorter or longer.</p>
+          <CodeBox what="the setting" text={settingOf(other[0], client)} />
+        </div>
+      </details>
+    </div>
   );
 }
+
+function savingOf(saved: number, current: number): string {
+  if (saved === 0 || current === 0) return 'costs the same';
+  const share = percent(Math.abs(saved) / current);
+  return saved > 0 ? `saves ${compact(saved)} tokens per list (${share})` : `costs ${compact(-saved)} tokens more per list (${share})`;
+}
+
+/** The lines that give a client this mode, or all clients. A client chooses its name: one that is a pattern, or not plain text, is left out. */
+const settingOf = (mode: Mode, client?: string) => (client !== undefined && /^[\w .@/-]{1,80}$/.test(client) ? `[exposure.clients]\n"${client}" = "${mode}"` : `[exposure]\nmode = "${mode}"`);
 
 const valueOf = (weight: { full: number; sent?: number | null }, measure: 'full' | 'sent') => (measure === 'sent' ? weight.sent ?? 0 : weight.full);
 

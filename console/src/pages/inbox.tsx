@@ -93,7 +93,7 @@ export default function Inbox({ selected, kind }: { selected?: string; kind: 'ca
         </div>
         <div className="pane-detail">
           {selected !== undefined && <Button className="back" look="quiet" icon="back" onClick={() => go('/inbox')}>Inbox</Button>}
-          {selected === undefined || name === undefined ? <Empty title="Choose an entry"><p>You see the arguments, can change them, and decide.</p></Empty>
+          {selected === undefined || name === undefined ? !isEmpty && <Empty title="Choose an entry"><p>You see the arguments, can change them, and decide.</p></Empty>
             : kind === 'plan' ? <PlanDetail key={selected} id={selected} />
             : name.startsWith(QUESTION) ? <QuestionDetail key={name} call={questions.find((call) => QUESTION + call.id === name)} />
             : name.startsWith(CHANGED) ? <ChangedDetail key={name} name={name.slice(CHANGED.length)} />

@@ -33,11 +33,11 @@ export function Overview() {
           <NeedsYou />
           <Broken />
           <ServerTable />
+          <Latest />
         </div>
         <div className="stack">
           <CallsToday />
           <Tokens />
-          <Latest />
         </div>
       </div>
     </div>
@@ -333,12 +333,12 @@ function Latest() {
       ) : (
         <ul className="items">
           {results.map((event) => (
-            <li key={event.id} style={{ paddingBlock: 7 }}>
-              <div className="text">
-                <p className="clip" title={toolPath(event.server, event.tool)}>{toolPath(event.server, event.tool)}</p>
-                <p className="muted small">{event.user} · {shortTime(event.at_ms)}</p>
-              </div>
-              <span className="num small">{event.outcome === 'done' ? duration(event.duration_ms ?? 0) : <Outcome state={event.outcome ?? ''} />}</span>
+            <li key={event.id} className="latest">
+              <span className="clip" title={toolPath(event.server, event.tool)}>{event.call ? <Link className="cell" href={`/activity/calls/${event.call}`}>{toolPath(event.server, event.tool)}</Link> : toolPath(event.server, event.tool)}</span>
+              <span className="muted small clip only-wide">{event.user}</span>
+              <span className="muted small nowrap">{shortTime(event.at_ms)}</span>
+              <Outcome state={event.outcome ?? ''} />
+              <span className="num small">{duration(event.duration_ms ?? 0)}</span>
             </li>
           ))}
         </ul>

@@ -4,8 +4,9 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState, useSyncExternalStore } from 'react';
 import { useLocation } from 'wouter';
 import { ApiError, api } from '../api/client';
-import { useConsents, useMe, usePersonas, useServers, useTokens } from '../api/queries';
+import { useConsents, useExposure, useMe, usePersonas, useServers, useTokens } from '../api/queries';
 import { session } from '../api/session';
+import { count } from '../lib/format';
 import { gatewayUrl } from '../lib/place';
 import { Ago, Button, CodeBox, Empty, Failure, Loaded, Note, PageHead, Segment, Status, Tabs, Time } from '../ui/basic';
 import { Confirm, Dialog } from '../ui/dialog';
@@ -210,7 +211,7 @@ function Personas() {
             <ul className="items">
               {list.map((persona) => (
                 <li key={persona.name}>
-                  <div className="text"><p className="strong">{persona.name}</p>{persona.description && <p className="muted small">{persona.description}</p>}</div>
+                  <div className="text"><p className="strong">{persona.name}</p>{persona.description && <p className="muted small">{persona.description}</p>}<PersonaView name={persona.name} /></div>
                   <div className="acts">{identity.persona === persona.name ? <Button small onClick={() => session.setPersona(null)}>Leave</Button> : <Button small onClick={() => session.setPersona(persona.name)}>See as {persona.name}</Button>}</div>
                 </li>
               ))}
@@ -220,4 +221,13 @@ function Personas() {
       </div>
     </div>
   );
+}
+
+/** How much of the catalog a persona sees. */
+function PersonaView({ name }: { name: string }) {
+  const whole = useExposure(undefined);
+  const seen = useExposure(undefined, name);
+  if (!seen.data) return null;
+  const of = whole.data && session.get().persona === null ? ` of ${count(whole.data.tools)}` : '';
+  return <p className="muted small">Sees {count(seen.data.tools)}{of} tools, {count(seen.data.tokens.full)} tokens in full</p>;
 }

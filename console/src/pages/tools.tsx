@@ -8,8 +8,9 @@ import { type RunningCall, type Tool, type ToolSort, cancelCall, useLint, useMe,
 import { SchemaForm, JsonArea } from '../form/form';
 import { type Schema, errorsOf } from '../form/schema';
 import { count, duration, percent, plural } from '../lib/format';
-import { type JsonObject, isObject, parseJson, pretty } from '../lib/json';
+import { type JsonObject, isObject, pretty } from '../lib/json';
 import { gatewayUrl } from '../lib/place';
+import { rememberArguments, rememberedArguments } from '../lib/tried';
 import { session } from '../api/session';
 import { Ago, Button, CopyButton, Empty, Failure, Loaded, Note, Prose, Segment, Skeleton, Status, Tabs, copyText, useSettled } from '../ui/basic';
 import { appUri } from '../ui/app-uri';
@@ -32,6 +33,8 @@ interface Row {
   server: string;
   tokens?: number;
   quality?: number;
+  /** Of recent calls. */
+  health?: HealthData | null;
   matched?: string[];
   score?: number;
 }
@@ -69,6 +72,7 @@ export default function Tools({ selected }: { selected?: string }) {
     if (query !== '') return (search.data?.hits ?? []).filter((hit) => !server || hit.server === server);
     return (tools.data?.pages ?? []).flatMap((page) => page.tools).map((tool) => ({
       name: tool.name, description: tool.description, server: tool.server, tokens: tool.token_cost, quality: tool.quality,
+      health: tool.health as unknown as HealthData | null | undefined,
     }));
   }, [query, search.data, tools.data, server]);
   const more = tools.hasNextPage;
@@ -106,7 +110,7 @@ export default function Tools({ selected }: { selected?: string }) {
             ) : (
               <VirtualList
                 rows={rows}
-                rowHeight={63}
+                rowHeight={ROW_HEIGHT}
                 keyOf={(row) => row.id ?? row.name}
                 label="Tools"
                 showIndex={showIndex}
@@ -123,17 +127,28 @@ export default function Tools({ selected }: { selected?: string }) {
   );
 }
 
+/** Name, description, and a line of facts. */
+const ROW_HEIGHT = 71;
+
 function ToolEntry({ row, isOpen, keep }: { row: Row; isOpen: boolean; keep: string }) {
   const why = row.matched === undefined ? '' : row.matched.length === 0 ? 'by meaning' : `in ${row.matched.join(', ')}`;
   const skill = skillOf(row);
+  const { health } = row;
+  const rate = health?.calls ? health.success_rate : null;
   return (
-    <Link className="entry" href={skill === null ? `/tools/t/${encodeURIComponent(row.name)}${keep}` : skillHref(skill)} aria-current={isOpen ? 'true' : undefined} style={{ height: 63 }}>
+    <Link className="entry" href={skill === null ? `/tools/t/${encodeURIComponent(row.name)}${keep}` : skillHref(skill)} aria-current={isOpen ? 'true' : undefined} style={{ height: ROW_HEIGHT }}>
       <span className="line">
         <span className="title clip">{row.name}</span>
         {row.kind === 'skill' && <span className="tag">skill</span>}
-        <span className="end muted small nowrap">{row.score !== undefined ? `${percent(row.score)} ${why}` : `${count(row.tokens ?? 0)} tokens`}</span>
+        <span className="end muted small nowrap">{row.score !== undefined ? `${percent(row.score)} match` : `${count(row.tokens ?? 0)} tokens`}</span>
       </span>
       <span className="line muted small"><span className="clip">{row.description || 'No description'}</span></span>
+      <span className="line muted small facts">
+        {!row.server.startsWith('_') && <span className="clip">{row.server}</span>}
+        {why && <span className="nowrap">{why}</span>}
+        {row.quality !== undefined && <span className={`nowrap ${row.quality < 70 ? 'tone-warn' : ''}`}>quality {row.quality}</span>}
+        {rate != null && <span className={`nowrap ${rate < 0.9 ? 'tone-warn' : ''}`} title={`Of ${plural(health?.calls ?? 0, 'recent call')}`}>{percent(rate)} succeed{health?.latency_ms?.p50 !== undefined && <>, {duration(health.latency_ms.p50)}</>}</span>}
+      </span>
     </Link>
   );
 }
@@ -183,12 +198,18 @@ function ToolDetail({ name, keep }: { name: string; keep: string }) {
   );
 }
 
+/** Who says what a call of the tool changes. */
+const BASES: Record<string, string> = {
+  label: 'the configuration says so', annotation: 'the server says so', name: 'according to the words of its name',
+  unknown: 'nothing says what it changes, so it is treated as a write',
+};
+
 function EffectStatus({ tool }: { tool: Tool }) {
   const effect = tool.effect as unknown as { rung?: string; basis?: string } | undefined;
   const rung = effect?.rung ?? 'unknown';
-  const isRead = rung === 'read' || rung === 'none';
-  const basis = effect?.basis === 'annotation' ? 'according to the server' : effect?.basis ? `basis: ${effect.basis}` : '';
-  return <span title={basis}><Status tone={isRead ? 'off' : rung === 'unknown' ? 'off' : 'warn'}>{rung.replaceAll('_', ' ')}</Status></span>;
+  const isCalm = ['read', 'none', 'unknown'].includes(rung) || effect?.basis === 'unknown';
+  const word = effect?.basis === 'unknown' && rung === 'write' ? 'may write' : rung.replaceAll('_', ' ');
+  return <span title={BASES[effect?.basis ?? '']}><Status tone={isCalm ? 'off' : 'warn'}>{word}</Status></span>;
 }
 
 function ModelView({ tool }: { tool: Tool }) {
@@ -202,8 +223,7 @@ function ModelView({ tool }: { tool: Tool }) {
 
 function TryTool({ tool }: { tool: Tool }) {
   const schema = (tool.parameters ?? {}) as unknown as Schema;
-  const key = `toolbooth-try:${tool.name}`;
-  const [value, setValue] = useState<JsonObject>(() => remembered(key));
+  const [value, setValue] = useState<JsonObject>(() => rememberedArguments(tool.name));
   const [mode, setMode] = useState<'form' | 'json'>('form');
   const [isInvalid, setInvalid] = useState(false);
   const [isChecked, setChecked] = useState(false);
@@ -228,7 +248,7 @@ function TryTool({ tool }: { tool: Tool }) {
   const run = () => {
     setChecked(true);
     if (isInvalid || errors.size > 0 || call.isPending) return;
-    sessionStorage.setItem(key, JSON.stringify(value));
+    rememberArguments(tool.name, value);
     call.mutate();
   };
   return (
@@ -280,15 +300,6 @@ function CancelCall({ tool }: { tool: string }) {
     onError: (error) => toast(ApiError.of(error).message),
   });
   return isLate ? <Button icon="cross" busy={cancel.isPending} onClick={() => cancel.mutate()}>Cancel</Button> : null;
-}
-
-function remembered(key: string): JsonObject {
-  try {
-    const stored = parseJson(sessionStorage.getItem(key) ?? '{}');
-    return isObject(stored) ? stored : {};
-  } catch {
-    return {};
-  }
 }
 
 const shellQuote = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;

@@ -7,7 +7,10 @@ export function Dialog({ title, onClose, children, className }: { title?: string
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const element = dialog.current;
-    if (element && !element.open) element.showModal();
+    if (!element || element.open) return () => element?.close();
+    // The browser would focus the first button, which closes the dialog. A reader wants the title first, and a form its first field.
+    element.showModal();
+    if (document.activeElement?.closest('.dialog-head')) element.querySelector<HTMLElement>('.dialog-head h2')?.focus();
     return () => element?.close();
   }, []);
   return (
@@ -19,7 +22,7 @@ export function Dialog({ title, onClose, children, className }: { title?: string
       onClose={onClose}
       onClick={(event) => event.target === dialog.current && onClose()}
     >
-      {title && <div className="dialog-head"><h2>{title}</h2><Button look="quiet" icon="cross" aria-label="Close" onClick={onClose} /></div>}
+      {title && <div className="dialog-head"><h2 tabIndex={-1}>{title}</h2><Button look="quiet" icon="cross" aria-label="Close" onClick={onClose} /></div>}
       {title ? <div className="dialog-body">{children}</div> : children}
     </dialog>
   );

@@ -7,16 +7,8 @@ import { skillHref, skillOf } from '../pages/skills-data';
 import { PAGES, isMac, usePages } from '../shell';
 import { useSettled } from './basic';
 import { Dialog } from './dialog';
-import { Icon, type IconName } from './icons';
-import { setTheme } from './theme';
-
-interface Command {
-  id: string;
-  icon: IconName;
-  label: string;
-  kind: string;
-  run: () => void;
-}
+import { Icon } from './icons';
+import { type Command, useActions } from './palette-actions';
 
 export function Palette({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState('');
@@ -28,17 +20,11 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const search = useSearch(settled);
   const servers = useServers();
   const known = usePages();
+  const actions = useActions(query, go);
   const commands = useMemo<Command[]>(() => {
     const words = query.toLowerCase();
     const matches = (label: string) => label.toLowerCase().includes(words);
     const pages = known.map((page): Command => ({ id: page.path, icon: page.icon, label: page.label, kind: 'Page', run: () => go(page.path) }));
-    const acts: Command[] = [
-      { id: 'theme-light', icon: 'sun', label: 'Use the light theme', kind: 'Action', run: () => setTheme('light') },
-      { id: 'theme-dark', icon: 'moon', label: 'Use the dark theme', kind: 'Action', run: () => setTheme('dark') },
-      { id: 'audit', icon: 'activity', label: 'Verify the audit log', kind: 'Page', run: () => go('/activity/audit') },
-      { id: 'dead', icon: 'activity', label: 'Dead letters', kind: 'Page', run: () => go('/activity/dead') },
-      { id: 'tokens', icon: 'settings', label: 'Create a token', kind: 'Page', run: () => go('/settings/tokens') },
-    ];
     const found = (servers.data?.servers ?? []).map((server): Command => ({
       id: `server ${server.name}`, icon: 'servers', label: server.name, kind: 'Server', run: () => go(`/servers/${encodeURIComponent(server.name)}`),
     }));
@@ -47,9 +33,9 @@ export function Palette({ onClose }: { onClose: () => void }) {
       if (skill !== null) return { id: hit.id, icon: 'clock', label: hit.name, kind: 'Skill', run: () => go(skillHref(skill)) };
       return { id: hit.id, icon: 'tools', label: hit.name, kind: 'Tool', run: () => go(`/tools/t/${encodeURIComponent(hit.name)}`) };
     });
-    const own = [...pages, ...acts, ...found].filter((command) => matches(command.label));
+    const own = [...pages, ...actions, ...found].filter((command) => matches(command.label));
     return [...own, ...tools].slice(0, 30);
-  }, [query, search.data, servers.data, known, go]);
+  }, [query, search.data, servers.data, known, actions, go]);
   const selected = Math.min(at, commands.length - 1);
   useEffect(() => {
     list.current?.children[selected]?.scrollIntoView({ block: 'nearest' });
@@ -76,8 +62,8 @@ export function Palette({ onClose }: { onClose: () => void }) {
         aria-expanded="true"
         aria-controls="palette-list"
         aria-activedescendant={commands[selected] ? `palette-${selected}` : undefined}
-        aria-label="Find a page, server, tool or skill"
-        placeholder="Find a page, server, tool or skill"
+        aria-label="Find a page, server, tool, skill, call or action"
+        placeholder="Find a page, server or tool, or do something"
         value={text}
         onChange={(event) => { setText(event.target.value); setAt(0); setWaits(false); }}
         onKeyDown={(event) => {
@@ -158,7 +144,7 @@ export function ShortcutHelp({ onClose }: { onClose: () => void }) {
   const pages = usePages();
   const mod = isMac() ? '⌘' : 'Ctrl';
   const rows: [string, string][] = [
-    [`${mod} K`, 'Find a page, server, tool or skill'],
+    [`${mod} K`, 'Find a page, server, tool, skill or call, or do something'],
     ['/', 'Search or filter on this page'],
     ['j  k', 'Next and previous entry'],
     ['Enter', 'Open the entry'],

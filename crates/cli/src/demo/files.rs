@@ -9,6 +9,11 @@ use serde_json::{Value, json};
 
 /// The longest title of a report.
 const LONGEST_TITLE: usize = 200;
+/// The style of a report. It is part of the page, because a page in a frame has no network.
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;color:#1b1c1a;background:#fff;max-width:640px;margin:32px auto;padding:0 24px}\
+    h1{font-size:24px;margin:0 0 16px}table{border-collapse:collapse;width:100%}\
+    th,td{text-align:right;padding:6px 12px;border-bottom:1px solid #deded9;font-variant-numeric:tabular-nums}th{color:#5b5d57}\
+    th:last-child,td:last-child{width:60%;text-align:left}meter{width:100%;height:12px}";
 
 /// The server.
 #[derive(Debug)]
@@ -61,11 +66,18 @@ fn make_report(call: &BundledCall) -> Result<BundledReply, BundledReply> {
     let rows = call.arguments["rows"].as_u64().unwrap_or(5).clamp(1, 1000);
     let squares = || (1..=rows).map(|number| (number, number * number));
     let table: String = squares().map(|(number, square)| format!("{number},{square}\n")).collect();
-    let cells: String =
-        squares().map(|(number, square)| format!("<tr><td>{number}</td><td>{square}</td></tr>\n")).collect();
+    let highest = rows * rows;
+    let cells: String = squares()
+        .map(|(number, square)| {
+            let bar = format!(
+                "<meter min=\"0\" max=\"{highest}\" value=\"{square}\">{square} of {highest}</meter>"
+            );
+            format!("<tr><td>{number}</td><td>{square}</td><td>{bar}</td></tr>\n")
+        })
+        .collect();
     let heading = escaped(&title);
     let page = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{heading}</title></head>\n<body><h1>{heading}</h1>\n<table>\n<tr><th>n</th><th>n²</th></tr>\n{cells}</table></body></html>\n"
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{heading}</title><style>{STYLE}</style></head>\n<body><h1>{heading}</h1>\n<table>\n<tr><th>n</th><th>n²</th><th>n² as a bar</th></tr>\n{cells}</table></body></html>\n"
     );
     let file = |name: &str, mime: &str, description: &str, content: &str| json!({"name": name, "mime": mime, "description": description, "b64": STANDARD.encode(content)});
     Ok(BundledReply::object(&json!({
