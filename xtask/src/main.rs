@@ -21,8 +21,6 @@ mod replicas;
 mod setup;
 mod sources;
 mod test;
-mod tokens;
-mod vocabulary;
 mod words;
 
 use anyhow::Result;
@@ -50,13 +48,16 @@ usage: cargo xtask TASK
                 --binary PATH [--out FOLDER] [--check]
   profile       regenerate the PGO profile for `dist` (profile/README.md); takes half an hour
   tokens        count the tokens of catalogs in full, as summaries and through search CATALOG...
-  search-eval   measure the quality and speed of tool search [FOLDER] [--runs FOLDER]
+  search-eval   measure the quality and speed of tool search FOLDER [--runs FOLDER]
   vocabulary    pack a tokenizer's vocabulary for the binary FILE.tiktoken
   docs          regenerate the generated pages of docs/reference
   words         find wording that is not plain English in code and documentation
   names         find type names that are defined more than once
   cycles        find modules of a crate that import each other [--files] [CRATE_FOLDER ...]
   fmt           format the code";
+
+/// In a release build, because its times are part of the goals of search.
+const SEARCH_EVAL: &[&str] = &["--release", "--package", "toolbooth-search"];
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -75,9 +76,11 @@ fn main() -> ExitCode {
         Some("dist") => dist::run(&root(), arguments).map(done),
         Some("packages") => packages::run(&root(), arguments).map(done),
         Some("profile") => bench::profile::run(&root(), arguments).map(done),
-        Some("tokens") => tokens::run(arguments).map(done),
-        Some("search-eval") => search_eval(&root(), arguments).map(done),
-        Some("vocabulary") => vocabulary::run(&root(), arguments).map(done),
+        Some("tokens") => run_example("tokens", &["--package", "toolbooth-search"], arguments).map(done),
+        Some("search-eval") => run_example("search-eval", SEARCH_EVAL, arguments).map(done),
+        Some("vocabulary") => {
+            run_example("vocabulary", &["--package", "toolbooth-core"], arguments).map(done)
+        }
         Some("docs") => docs(&root()).map(done),
         Some("fmt") => format(&root()).map(done),
         Some("words") => words::check(&root()).map(done),
@@ -117,12 +120,14 @@ fn cargo(root: &Path) -> Command {
     command
 }
 
-/// Evaluates search in a release build, because its times are part of the goals.
-fn search_eval(root: &Path, arguments: impl Iterator<Item = String>) -> Result<()> {
-    let run =
-        ["run", "--quiet", "--release", "--package", "toolbooth-search", "--example", "search-eval", "--"];
-    let status = cargo(root).args(run).args(arguments).status()?;
-    anyhow::ensure!(status.success(), "the evaluation of search ended with {status}");
+/// Runs an example program of a crate, with options for cargo. It runs in the current folder, so that paths in
+/// `arguments` keep their meaning. A dependency of xtask on the crate would make every task wait for its build.
+fn run_example(example: &str, options: &[&str], arguments: impl Iterator<Item = String>) -> Result<()> {
+    let manifest = root().join("Cargo.toml");
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["run", "--quiet", "--manifest-path"]).arg(manifest).args(options);
+    let status = command.args(["--example", example, "--"]).args(arguments).status()?;
+    anyhow::ensure!(status.success(), "`{example}` ended with {status}");
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// How long the way from the package to the first result may take.
+/// The time limit from the installation of the package to the first result.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 /// The text that the first tool returns.
 const TEXT: &str = "it works";

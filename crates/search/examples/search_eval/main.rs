@@ -1,6 +1,6 @@
 //! Measures how good and how fast tool search is, with collections of tools and queries with known answers.
 //!
-//! Run it as `cargo xtask search-eval [FOLDER]`. It uses the catalog and its search as the gateway does.
+//! Run it as `cargo xtask search-eval FOLDER`. It uses the catalog and its search as the gateway does.
 
 #![allow(clippy::disallowed_methods, reason = "measures real time")]
 
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const USAGE: &str = "usage: search-eval [FOLDER] [--runs FOLDER] [--speed] [--texts FILE] [--vectors FILE]";
+const USAGE: &str = "usage: search-eval FOLDER [--runs FOLDER] [--speed] [--texts FILE] [--vectors FILE]";
 
 fn main() -> ExitCode {
     match run() {
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    let mut folder = PathBuf::from("../shared/search-eval");
+    let mut folder = None;
     let mut runs = None;
     let mut speed_alone = false;
     let (mut texts_to, mut vectors_from) = (None, None);
@@ -48,9 +48,10 @@ fn run() -> Result<(), String> {
             "--texts" => texts_to = Some(PathBuf::from(arguments.next().ok_or(USAGE)?)),
             "--vectors" => vectors_from = Some(PathBuf::from(arguments.next().ok_or(USAGE)?)),
             other if other.starts_with("--") => return Err(format!("`{other}` is unknown\n{USAGE}")),
-            other => folder = PathBuf::from(other),
+            other => folder = Some(PathBuf::from(other)),
         }
     }
+    let folder = folder.ok_or(USAGE)?;
     let sets = sets::read(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     if cfg!(debug_assertions) {
         println!("note: this is not an optimised build; its times mean little\n");

@@ -1,16 +1,28 @@
-//! `cargo xtask vocabulary FILE`: packs the published vocabulary of a tokenizer into the table in the binary.
+//! Packs the published vocabulary of a tokenizer into the table in the binary.
 //!
+//! Run it as `cargo xtask vocabulary FILE`, in any folder of the repository.
 //! Each line of the file has a token in base64 and its rank: `o200k_base.tiktoken` of the crate `tiktoken-rs`, which
-//! cargo has unpacked because the tests of `toolbooth-core` depend on it.
+//! cargo has unpacked because the tests of this crate depend on it.
 
 use anyhow::{Context, Result};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::path::Path;
+use std::process::ExitCode;
 
-const TABLE: &str = "crates/core/src/weigh/o200k_base.bin";
+/// The table, in the folder of this crate.
+const TABLE: &str = "src/weigh/o200k_base.bin";
 
-/// Runs the task.
-pub fn run(root: &Path, mut arguments: impl Iterator<Item = String>) -> Result<()> {
+fn main() -> ExitCode {
+    match run(std::env::args().skip(1)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
     let file = arguments.next().context("usage: cargo xtask vocabulary FILE.tiktoken")?;
     let text = std::fs::read_to_string(&file).with_context(|| file.clone())?;
     let mut tokens = Vec::new();
@@ -21,5 +33,5 @@ pub fn run(root: &Path, mut arguments: impl Iterator<Item = String>) -> Result<(
     }
     let packed = toolbooth_core::weigh::pack(&tokens)?;
     println!("{TABLE}: {} tokens, {} bytes", tokens.len(), packed.len());
-    Ok(std::fs::write(root.join(TABLE), packed)?)
+    Ok(std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join(TABLE), packed)?)
 }

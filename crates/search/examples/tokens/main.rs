@@ -1,5 +1,6 @@
-//! `cargo xtask tokens CATALOG...`: counts the tokens of catalogs in full, as summaries and through search.
+//! Counts the tokens of catalogs in full, as summaries and through search.
 //!
+//! Run it as `cargo xtask tokens CATALOG...`.
 //! A catalog is a folder of files, or files joined by commas; each file holds one server's answer to `tools/list`, or
 //! lines of tools with their servers. The product's own code counts and searches, with default settings.
 
@@ -9,6 +10,7 @@ mod tool_lists;
 use answers::AnswerCosts;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
+use std::process::ExitCode;
 use tool_lists::{ToolLists, percentile};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::exposure::{Dialect, ExposureTerms, ModeCosts};
@@ -18,8 +20,17 @@ const USAGE: &str = "usage: cargo xtask tokens [--queries FILE.jsonl] CATALOG...
   CATALOG     a folder of tools/list files, or files joined by commas
   --queries   the search queries for the catalogs that follow; by default, words from tool descriptions";
 
-/// Runs the task.
-pub fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
+fn main() -> ExitCode {
+    match run(std::env::args().skip(1)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
     let mut rows = Vec::new();
     let mut queries: Option<Vec<String>> = None;
     while let Some(argument) = arguments.next() {
