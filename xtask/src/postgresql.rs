@@ -15,6 +15,8 @@ pub const VARIABLE: &str = "TOOLBOOTH_TEST_POSTGRES";
 const DEBIAN: &str = "/usr/lib/postgresql";
 /// The user that runs the server if this process is root, which PostgreSQL refuses.
 const UNPRIVILEGED: &str = "daemon";
+/// The clock ticks of a second in `/proc`.
+const TICKS: f64 = 100.0;
 
 /// The folder with the programs of the newest installed version; installs Debian's package if it can.
 pub fn programs() -> Option<PathBuf> {
@@ -78,6 +80,22 @@ impl PostgresServer {
         format!("postgres://toolbooth@127.0.0.1:{}/postgres", self.port)
     }
 
+    /// The CPU time that its processes have used.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        let file = self.folder.path().join("data/postmaster.pid");
+        let text = std::fs::read_to_string(file).context("the server does not run")?;
+        let main = text.lines().next().unwrap_or_default();
+        let mut ticks: f64 = stat(main).context("the server has no times")?[11..15].iter().sum();
+        for entry in std::fs::read_dir("/proc")?.flatten() {
+            let fields = entry.file_name().to_str().and_then(stat);
+            // The times of processes that have ended are in the children's times of the first one.
+            ticks += fields
+                .filter(|fields| fields[1].to_string() == main)
+                .map_or(0.0, |fields| fields[11] + fields[12]);
+        }
+        Ok(ticks / TICKS)
+    }
+
     /// Kills all its processes at once.
     pub fn crash(&self) -> Result<()> {
         self.halt()
@@ -117,6 +135,15 @@ impl Drop for PostgresServer {
         // It may have been stopped already.
         drop(self.halt());
     }
+}
+
+/// The numbers that `/proc` shows of a process, after its name and state: its parent first after the state, and its times
+/// from the 12th.
+fn stat(pid: &str) -> Option<Vec<f64>> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = text.rsplit_once(')')?;
+    let fields: Vec<f64> = fields.split_whitespace().map(|text| text.parse().unwrap_or(0.0)).collect();
+    (fields.len() > 15).then_some(fields)
 }
 
 /// The user and group that run the server, if not those of this process.

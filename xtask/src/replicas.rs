@@ -5,6 +5,7 @@
 
 mod asking;
 mod caller;
+mod chain;
 mod cluster;
 mod cost;
 mod evidence;
@@ -238,7 +239,10 @@ fn costs(
     let sqlite = ReplicaCluster::configure(programs, stage, fixture, ("sqlite", 1, None))?;
     postgres.start_all()?;
     sqlite.start_all()?;
-    cost::measure(&postgres, &sqlite, plan.cost, report)
+    cost::measure(&postgres, &sqlite, plan.cost, report)?;
+    drop(postgres);
+    progress("the audit chain");
+    chain::measure(&database, installed, plan.cost.rounds as f64 / 7.0, report)
 }
 
 /// Adds the ends of the calls to the report.

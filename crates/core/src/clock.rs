@@ -120,8 +120,14 @@ impl Clock {
     }
 }
 
-fn milliseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+/// A duration in milliseconds, as stored times have it.
+pub fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A time in milliseconds since 1970; 0 for earlier times.
+pub fn unix_ms(time: SystemTime) -> i64 {
+    milliseconds(time.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
 #[cfg(test)]

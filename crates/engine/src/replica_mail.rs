@@ -168,13 +168,14 @@ impl ReplicaMail {
         self.live.load(Ordering::Relaxed).max(1)
     }
 
-    /// Counts the running gateways.
-    pub(crate) async fn count(&self) {
+    /// Counts the running gateways, and returns their number.
+    pub(crate) async fn count(&self) -> usize {
         match self.store.live_replicas().await {
             Ok(ids) => self.live.store(ids.len().max(1), Ordering::Relaxed),
             // Kept as it was: the store reports its own failures.
             Err(error) => tracing::debug!("the gateways could not be counted: {error}"),
         }
+        self.live()
     }
 
     /// The number of the first question in a session: other gateways see from it who asked. `None` without other gateways.

@@ -90,7 +90,7 @@ pub enum StoreError {
         call_id: Uuid,
     },
     /// The outcome of a call without an intent was written.
-    #[error("call {call_id} has no intent in the journal")]
+    #[error("call {call_id} ended, but its start was not recorded")]
     NoIntent {
         /// The call.
         call_id: Uuid,
@@ -151,10 +151,10 @@ fn holder(pid: Option<u32>) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileError {
     /// The file does not exist, or a key of the database is not in it.
-    #[error("is missing, or a key of this database is not in it")]
+    #[error("is missing, or lacks a key of this database")]
     Missing,
     /// A key in the file is not the key of the database.
-    #[error("has other keys than this database")]
+    #[error("does not contain the keys of this database")]
     Other,
     /// The content of the file is not valid.
     #[error("is damaged")]

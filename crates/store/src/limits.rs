@@ -3,6 +3,7 @@
 use crate::StoreError;
 use crate::records::{CallOutcome, DiscoveryRecord, Intent};
 use std::time::Duration;
+use toolbooth_core::clock::milliseconds;
 use toolbooth_core::consent::{Consent, MAX_PINNED_BYTES, Pin, Release};
 use toolbooth_core::file::{FileOrigin, FileRow};
 use toolbooth_core::held::{Decision, HeldCall, HeldOutcome, HeldState, HeldVerdict};
@@ -116,7 +117,7 @@ impl Retention {
 }
 
 fn horizon_ms(max_age: Duration, now_ms: i64) -> i64 {
-    now_ms.saturating_sub(i64::try_from(max_age.as_millis()).unwrap_or(i64::MAX))
+    now_ms.saturating_sub(milliseconds(max_age))
 }
 
 pub(crate) fn check_discovery(record: &DiscoveryRecord) -> Result<(), StoreError> {

@@ -24,17 +24,17 @@ impl EventRing {
     pub(crate) async fn send_to_others(&self, mail: &ReplicaMail) {
         let mut turns = interval(SEND_EVERY);
         turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut sent = self.newest_id();
+        let mut mark = SentMark(self.newest_id());
         for turn in (0..COUNT_EVERY).cycle() {
             turns.tick().await;
-            if turn == 0 {
-                mail.count().await;
-            }
             let newest = self.newest_id();
-            if mail.live() > 1 && newest != sent {
+            let others = match turn {
+                0 => OtherGateways::counted(mail.count().await),
+                _ => OtherGateways::assumed(mail.live()),
+            };
+            if let Some(sent) = mark.advance(newest, others) {
                 self.send_after(sent, mail).await;
             }
-            sent = newest;
         }
     }
 
@@ -60,6 +60,39 @@ impl EventRing {
                 self.add(event);
             }
         }
+    }
+}
+
+/// Whether there are other gateways that need the events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OtherGateways {
+    Present,
+    Absent,
+    /// There were none when they were counted last, but one may have started since.
+    Unknown,
+}
+
+impl OtherGateways {
+    fn counted(live: usize) -> Self {
+        if live > 1 { Self::Present } else { Self::Absent }
+    }
+
+    fn assumed(live: usize) -> Self {
+        if live > 1 { Self::Present } else { Self::Unknown }
+    }
+}
+
+/// The latest event that the other gateways do not need any more.
+struct SentMark(EventId);
+
+impl SentMark {
+    /// Returns the event after which events have to be sent now, if there are any.
+    fn advance(&mut self, newest: EventId, others: OtherGateways) -> Option<EventId> {
+        if others == OtherGateways::Unknown || newest == self.0 {
+            return None;
+        }
+        let sent = std::mem::replace(&mut self.0, newest);
+        (others == OtherGateways::Present).then_some(sent)
     }
 }
 
@@ -93,6 +126,23 @@ fn is_sent(event: &Event) -> bool {
 mod tests {
     use super::*;
     use crate::clock::system_clock;
+
+    #[test]
+    fn a_gateway_that_has_just_started_gets_the_events_since_the_last_count() {
+        let ring = EventRing::new(10, system_clock());
+        let mut mark = SentMark(ring.newest_id());
+        let mut next = |others| {
+            ring.emit(Event::new(EventKind::ToolResult));
+            let newest = ring.newest_id();
+            mark.advance(newest, others).map(|sent| ring.latest(Since::After(sent), 10, is_sent).len())
+        };
+        assert_eq!(next(OtherGateways::Present), Some(1));
+        assert_eq!(next(OtherGateways::Absent), None);
+        assert_eq!(next(OtherGateways::Unknown), None);
+        assert_eq!(next(OtherGateways::Unknown), None);
+        // The last two, and the one that came with this count.
+        assert_eq!(next(OtherGateways::Present), Some(3));
+    }
 
     #[test]
     fn events_of_others_are_marked_and_not_sent_again() {

@@ -104,7 +104,7 @@ impl EventRing {
         }
     }
 
-    /// Emits what another gateway did with a held call. That gateway has told the webhooks.
+    /// Emits what another gateway did with a held call. That gateway has notified the webhooks.
     pub(crate) fn emit_held_elsewhere(&self, held: &HeldCall) {
         let event = match held.state {
             HeldState::Pending => Some(new_held_event(held)),

@@ -2,6 +2,7 @@
 
 pub(super) use super::PostgresStore as StoreBackend;
 pub(super) use super::database::Database as DbSource;
+pub(super) use super::partitions::{make_room, purges_rows};
 pub(super) use sqlx::Postgres as Db;
 pub(super) use sqlx::postgres::{PgArguments as DbArguments, PgConnection as DbConnection, PgRow as DbRow};
 
@@ -17,6 +18,10 @@ pub(super) const SHARED: bool = true;
 
 /// Begins a transaction that reads one state of the database.
 pub(super) const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
+/// The same, if the whole audit is read: no partition is dropped meanwhile.
+pub(super) const AUDIT_SNAPSHOT: &str =
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; LOCK TABLE audit IN ACCESS SHARE MODE";
 
 /// The condition on the user if the id of the call is given.
 pub(super) const USER_OF_CALL: &str = " AND user_name = ";

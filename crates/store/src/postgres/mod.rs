@@ -4,18 +4,19 @@
 mod database;
 mod dialect;
 mod listener;
+mod partitions;
 #[allow(clippy::duplicate_mod, reason = "one source for both databases: the types differ")]
 #[path = "../rows/mod.rs"]
 mod rows;
 mod topics;
 mod writer;
 
-use crate::limits::{Retention, check_secret};
+use crate::limits::{AuditRetention, Retention, check_secret};
 use crate::notices::{StoreNotice, StoreNotices};
 use crate::records::Intent;
 use crate::sql::SECRETS;
 use crate::{DatabaseFailure, StoreError};
-use database::Database;
+use database::{Database, MAX_READERS, is_transient};
 use listener::{BACKLOG, ChangeListener};
 use rows::change::{ChangeResult, StoreChange};
 use rows::read;
@@ -23,7 +24,7 @@ use rows::transfer::Snapshot;
 use sqlx::error::BoxDynError;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgConnection, PgPool, PgRow};
-use sqlx::{Executor, Postgres, query::Query};
+use sqlx::{Execute, Executor, Postgres, query::Query};
 use std::fmt;
 use std::time::Duration;
 use tokio::sync::broadcast;
@@ -91,13 +92,25 @@ impl PostgresStore {
         self.database.fault(error)
     }
 
-    /// Reads all rows of a query.
+    /// Reads all rows of a query. If its connection is lost, another one is used; after a restart of the database, all idle
+    /// ones may be.
     async fn all<T>(
         &self,
-        query: Query<'_, Postgres, PgArguments>,
+        mut query: Query<'_, Postgres, PgArguments>,
         read: fn(&PgRow) -> Result<T, BoxDynError>,
     ) -> Result<Vec<T>, StoreError> {
-        let found = query.fetch_all(&self.readers).await.map_err(|error| self.fault(&error))?;
+        let arguments = query.take_arguments().map_err(|error| self.fault(&sqlx::Error::Encode(error)))?;
+        let (arguments, statement) = (arguments.unwrap_or_default(), query.sql());
+        let mut lost = 0;
+        let found = loop {
+            let mut reader = self.reader().await?;
+            let query = sqlx::query_with(statement.clone(), arguments.clone());
+            match query.fetch_all(reader.connection()).await {
+                Ok(found) => break found,
+                Err(error) if lost < MAX_READERS && is_transient(&error) => lost += 1,
+                Err(error) => return Err(self.fault(&error)),
+            }
+        };
         Ok(read::readable(&found, read))
     }
 
@@ -159,6 +172,12 @@ impl PostgresStore {
         let answer = timeout(PROBE_TIMEOUT, self.readers.execute("SELECT 1")).await;
         answer.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map_err(|error| self.fault(&error))?;
         Ok(())
+    }
+
+    /// Removes many old rows of the audit at once.
+    async fn drop_old_audit(&self, retention: AuditRetention, now_ms: i64) -> Result<(), StoreError> {
+        let dropped = partitions::drop_old(&self.database, &self.readers, retention, now_ms).await;
+        dropped.map_err(|error| self.fault(&error))
     }
 
     fn replica_id(&self) -> &str {

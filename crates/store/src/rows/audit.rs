@@ -23,6 +23,8 @@ const PAGE: i64 = 500;
 pub(crate) struct AuditAppender {
     // Read on first use, so that a damaged audit only fails changes that need the audit.
     pub(crate) head: Option<ChainHead>,
+    // The end of the partitions, as far as it is known.
+    room: Option<u64>,
     scratch: Vec<u8>,
 }
 
@@ -57,6 +59,7 @@ impl AuditAppender {
             return Ok(());
         }
         let mut head = self.head(connection).await?;
+        dialect::make_room(connection, &mut self.room, head.seq.saturating_add(entries.len() as u64)).await?;
         let mut rest = entries;
         for (place, size) in SIZES.into_iter().enumerate() {
             while rest.len() >= size {
@@ -88,6 +91,10 @@ impl AuditAppender {
             .await?;
         let head = self.head(connection).await?;
         let (mut rows, mut base) = (0, None);
+        let first = oldest.first().and_then(chain_head);
+        if first.is_some_and(|first| !dialect::purges_rows(&first, &head)) {
+            return Ok(Ok(ChangeEffect::default()));
+        }
         for row in &oldest {
             // A row that cannot be read is kept for inspection, and so are all rows after it.
             let Some(place) = chain_head(row) else { break };
@@ -241,7 +248,7 @@ pub(crate) fn counted(row: &DbRow) -> Result<CountedRows, BoxDynError> {
 
 /// Verifies every row, a page at a time, on one snapshot of the database.
 pub(crate) async fn verify(connection: &mut DbConnection) -> Result<AuditReport, sqlx::Error> {
-    let mut moment = connection.begin_with(dialect::SNAPSHOT).await?;
+    let mut moment = connection.begin_with(dialect::AUDIT_SNAPSHOT).await?;
     let base = end(&mut moment, "base").await?;
     let head = end(&mut moment, "head").await?;
     let (Some(base), Some(head)) = (base, head) else {

@@ -428,6 +428,7 @@ impl Store for StoreBackend {
             while self.change(StoreChange::Purge { statement, bound }).await?.rows >= PURGE_CHUNK {}
         }
         let retention = self.retention.audit;
+        self.drop_old_audit(retention, now_ms).await?;
         while self.change(StoreChange::PurgeAudit { retention, now_ms }).await?.rows >= PURGE_CHUNK {}
         Ok(())
     }

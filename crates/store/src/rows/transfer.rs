@@ -1,7 +1,9 @@
 //! Copies of tables: reads them from a snapshot, and adds their rows.
 
 use super::change::{ChangeEffect, ChangeResult, StoreChange};
-use super::dialect::{Db, DbConnection, DbRow, DbSource, SNAPSHOT, StoreBackend, after_copy};
+use super::dialect::{
+    AUDIT_SNAPSHOT, Db, DbConnection, DbRow, DbSource, StoreBackend, after_copy, make_room,
+};
 use super::marks;
 use crate::transfer::{
     ColumnKind, StoreTable, TABLES, TablePage, TablePaging, TransferError, TransferRow, TransferSource,
@@ -27,7 +29,7 @@ impl Snapshot {
         mut connection: DbConnection,
         keys: Vec<(String, Vec<u8>)>,
     ) -> Result<Self, StoreError> {
-        connection.execute(SNAPSHOT).await.map_err(|error| source.fault(&error))?;
+        connection.execute(AUDIT_SNAPSHOT).await.map_err(|error| source.fault(&error))?;
         Ok(Self { source, connection, keys })
     }
 }
@@ -120,6 +122,9 @@ pub(crate) async fn add_page(
 ) -> Result<ChangeResult, sqlx::Error> {
     if let Err(unfit) = page.rows.iter().try_for_each(|row| check(row, table)) {
         return Ok(Err(unfit));
+    }
+    if table.name == "audit" {
+        make_room(connection, &mut None, page.place.unsigned_abs()).await?;
     }
     let mut query = QueryBuilder::<Db>::new(format!("INSERT INTO {} ({}) ", table.name, names(table)));
     query.push_values(page.rows, |mut values, row| {

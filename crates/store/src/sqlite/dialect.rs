@@ -19,6 +19,9 @@ pub(super) const SHARED: bool = false;
 /// Begins a transaction that reads one state of the database.
 pub(super) const SNAPSHOT: &str = "BEGIN";
 
+/// The same, if the whole audit is read.
+pub(super) const AUDIT_SNAPSHOT: &str = SNAPSHOT;
+
 /// The condition on the user if the id of the call is given: the id finds the row. With the plus sign, the index of
 /// users is not used instead of that of ids.
 pub(super) const USER_OF_CALL: &str = " AND +user_name = ";
@@ -49,6 +52,22 @@ pub(super) async fn after_copy(
 ) -> Result<(), sqlx::Error> {
     let _ = (connection, table);
     Ok(())
+}
+
+/// Nothing to do before rows are added to the audit: SQLite has no partitions.
+pub(super) async fn make_room(
+    connection: &mut DbConnection,
+    known: &mut Option<u64>,
+    last: u64,
+) -> Result<(), sqlx::Error> {
+    let _ = (connection, known, last);
+    Ok(())
+}
+
+/// Whether old rows of the audit are deleted one by one.
+pub(super) fn purges_rows(oldest: &ChainHead, head: &ChainHead) -> bool {
+    let _ = (oldest, head);
+    true
 }
 
 /// The condition on interrupted work: no other gateway can have any.

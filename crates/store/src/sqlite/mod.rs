@@ -12,7 +12,7 @@ mod spool;
 mod writer;
 
 use crate::StoreError;
-use crate::limits::Retention;
+use crate::limits::{AuditRetention, Retention};
 use crate::notices::StoreNotices;
 use crate::records::Intent;
 use file::DatabaseFile;
@@ -142,6 +142,12 @@ impl SqliteStore {
             true => Err(StoreError::Closed),
             false => Ok(()),
         }
+    }
+
+    /// Nothing is removed at once: SQLite has no partitions.
+    async fn drop_old_audit(&self, retention: AuditRetention, now_ms: i64) -> Result<(), StoreError> {
+        let _ = (retention, now_ms);
+        Ok(())
     }
 
     fn replica_id(&self) -> &str {

@@ -27,7 +27,7 @@ use toolbooth_store::{
 
 pub type Shared = Arc<dyn Store>;
 
-const RETENTION: Retention = Retention {
+pub const RETENTION: Retention = Retention {
     max_age: Duration::from_secs(3600),
     max_rows: 20,
     audit: AuditRetention { max_age: Duration::from_secs(3600), max_bytes: 100_000 },

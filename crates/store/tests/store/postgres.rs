@@ -1,7 +1,7 @@
 //! PostgreSQL: several stores on one database. `cargo xtask test` starts a server and sets `TOOLBOOTH_TEST_POSTGRES` to its
 //! URL; without it these tests, and the contract tests of PostgreSQL, are skipped.
 
-use crate::contract::Shared;
+use crate::contract::{HOUR_MS, RETENTION, Shared};
 use crate::sample::{approval, approve, audited, entry, intent, letter};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use toolbooth_core::dead_letter::LetterStep;
 use toolbooth_core::fault::Fault;
 use toolbooth_core::held::HeldState;
-use toolbooth_store::{HeldUpdate, NonceUse, StoreNotice, StoreTopic, StoreUrl, open};
+use toolbooth_store::{HeldUpdate, NonceUse, StoreNotice, StoreTopic, StoreUrl, open, open_with};
 use uuid::Uuid;
 
 const SERVER: &str = "TOOLBOOTH_TEST_POSTGRES";
@@ -45,6 +45,28 @@ impl Schema {
 
     async fn open(&self) -> Shared {
         open(&self.url()).await.expect("opens")
+    }
+
+    /// The partitions of the audit, by name.
+    async fn partitions(&self) -> Vec<String> {
+        let mut plain = PgConnection::connect(&self.server).await.expect("the server is there");
+        let names = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1 AND tablename LIKE 'audit\\_to\\_%' \
+            ORDER BY length(tablename), tablename";
+        let names = sqlx::query_scalar(names).bind(&self.name).fetch_all(&mut plain).await.expect("read");
+        plain.close().await.expect("closed");
+        names
+    }
+
+    /// Replaces the first partition of the audit by two of a hundred rows.
+    async fn divide_audit(&self) {
+        assert_eq!(self.partitions().await, ["audit_to_40000000"]);
+        self.run(&format!(
+            "SET search_path = {}; DROP TABLE audit_to_40000000; \
+            CREATE TABLE audit_to_100 PARTITION OF audit FOR VALUES FROM (MINVALUE) TO (100); \
+            CREATE TABLE audit_to_200 PARTITION OF audit FOR VALUES FROM (100) TO (200)",
+            self.name
+        ))
+        .await;
     }
 }
 
@@ -218,6 +240,75 @@ async fn a_lost_connection_is_opened_again_and_nothing_is_written_twice() {
     let report = store.verify_audit().await.expect("checked");
     assert_eq!((report.rows, report.first_bad), (300, None));
     store.check().await.expect("usable");
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_go_on_after_all_connections_were_lost() {
+    let Some(schema) = Schema::create().await else { return };
+    // A database of its own, so that its connections are known.
+    let name = format!("d{}", Uuid::now_v7().simple());
+    schema.run(&format!("CREATE DATABASE {name}")).await;
+    let (server, _) = schema.server.rsplit_once('/').expect("a URL with a database");
+    let store = open(&format!("{server}/{name}").parse().expect("a URL")).await.expect("opens");
+    let read_at_once = || {
+        let reads: JoinSet<_> = (0..16)
+            .map(|_| {
+                let store = store.clone();
+                async move { store.recent_calls(1).await }
+            })
+            .collect();
+        reads.join_all()
+    };
+    assert_eq!(read_at_once().await, vec![Ok(vec![]); 16]);
+    let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'");
+    schema.run(&end).await;
+    assert_eq!(read_at_once().await, vec![Ok(vec![]); 16]);
+    store.close().await;
+    schema.run(&format!("DROP DATABASE {name}")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn partitions_of_the_audit_are_created_in_time_and_dropped_when_old() {
+    let Some(schema) = Schema::create().await else { return };
+    let store = open_with(&schema.url(), RETENTION).await.expect("opens");
+    schema.divide_audit().await;
+    store.audit_now((0..250).map(|_| audited(1)).collect()).await.expect("added");
+    store.audit_now((0..10).map(|_| audited(HOUR_MS)).collect()).await.expect("added");
+    let created = ["audit_to_100", "audit_to_200", "audit_to_20000000", "audit_to_40000000"];
+    assert_eq!(schema.partitions().await, created);
+    store.purge(HOUR_MS + 2).await.expect("purged");
+    assert_eq!(schema.partitions().await, created[2..]);
+    let report = store.verify_audit().await.expect("checked");
+    assert_eq!((report.rows, report.purged_to, report.first_bad), (10, 250, None));
+    store.audit_now(vec![audited(HOUR_MS)]).await.expect("added");
+    let report = store.verify_audit().await.expect("checked");
+    assert_eq!((report.rows, report.first_bad, report.head.seq), (11, None, 261));
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_with_young_rows_or_readers_stays() {
+    let Some(schema) = Schema::create().await else { return };
+    let store = open_with(&schema.url(), RETENTION).await.expect("opens");
+    schema.divide_audit().await;
+    // The last row is old, but another one is not.
+    store.audit_now((0..50).map(|_| audited(HOUR_MS)).collect()).await.expect("added");
+    store.audit_now((0..80).map(|_| audited(1)).collect()).await.expect("added");
+    store.purge(HOUR_MS + 2).await.expect("purged");
+    let report = store.verify_audit().await.expect("checked");
+    assert_eq!((report.rows, report.first_bad), (130, None));
+    // All rows are old, but a request reads them.
+    let mut reader = PgConnection::connect(&schema.server).await.expect("the server is there");
+    let begin = format!("BEGIN; SELECT count(*) FROM {}.audit", schema.name);
+    reader.execute(AssertSqlSafe(begin)).await.expect("reads");
+    store.purge(3 * HOUR_MS).await.expect("purged");
+    assert_eq!(schema.partitions().await.len(), 4);
+    reader.close().await.expect("closed");
+    store.purge(3 * HOUR_MS).await.expect("purged");
+    assert_eq!(schema.partitions().await, ["audit_to_200", "audit_to_20000000", "audit_to_40000000"]);
+    let report = store.verify_audit().await.expect("checked");
+    assert_eq!((report.rows, report.purged_to, report.first_bad), (0, 130, None));
     store.close().await;
 }
 

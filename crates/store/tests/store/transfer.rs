@@ -3,6 +3,7 @@
 use crate::contract::Shared;
 use crate::postgres::Schema;
 use crate::sample::{approval, approve, audited, discovery, entry, intent, letter, outcome, server, url};
+use sqlx::{Connection, Executor, SqliteConnection};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use toolbooth_core::fault::Fault;
@@ -150,4 +151,27 @@ async fn a_store_moves_to_postgresql_and_back() {
     restore(&file, &back).await.expect("restored");
     compare(&from, &back).await;
     compare(&from, &schema.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_audit_that_begins_at_a_high_number_moves_to_postgresql() {
+    let Some(schema) = Schema::create().await else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.db");
+    let from = url(&path);
+    open(&from).await.expect("opens").close().await;
+    // As if half a billion rows had been purged.
+    let mut hand = SqliteConnection::connect(&path.display().to_string()).await.expect("opens");
+    hand.execute("UPDATE audit_ends SET seq = 500000000").await.expect("set");
+    hand.close().await.expect("closed");
+    let store = open(&from).await.expect("opens");
+    store.audit_now((0..600).map(audited).collect()).await.expect("added");
+    store.close().await;
+    let copied = migrate(&from, &schema.url()).await.expect("copied");
+    assert_eq!(copied.audit_rows, Some(600));
+    let to = open(&schema.url()).await.expect("opens");
+    to.audit_now(vec![audited(1)]).await.expect("added");
+    let report = to.verify_audit().await.expect("checked");
+    assert_eq!((report.rows, report.purged_to, report.first_bad), (601, 500_000_000, None));
+    to.close().await;
 }

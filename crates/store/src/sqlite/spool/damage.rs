@@ -6,8 +6,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 use toolbooth_core::audit::{AuditEntry, AuditKind};
+use toolbooth_core::clock::unix_ms;
 use toolbooth_core::json::ObjectWriter;
 use toolbooth_core::outcome::OutcomeKind;
 
@@ -16,8 +16,7 @@ const MAX_COPIES: usize = 3;
 
 /// When a file was last written, in milliseconds since 1970.
 pub(super) fn written_ms(file: &File) -> io::Result<i64> {
-    let since = file.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
-    Ok(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    Ok(unix_ms(file.metadata()?.modified()?))
 }
 
 /// Copies a damaged file and returns the audit entry about the missing records.
