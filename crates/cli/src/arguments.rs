@@ -183,7 +183,7 @@ pub enum CliCommand {
     Trust(commands::trust::TrustArguments),
     /// Find problems and suggest fixes.
     Doctor,
-    /// Say how to upgrade this program.
+    /// Show how to upgrade this program.
     Upgrade,
     /// Explain a fault code.
     Explain(commands::explain::ExplainArguments),

@@ -204,9 +204,12 @@ fn failed(message: String, data_dir: Option<&Path>) -> CommandFailure {
     if let Some((log, lines)) = tail.filter(|(_, lines)| !lines.is_empty()) {
         let log = render::path(&log);
         let indented: String = lines.iter().map(|line| format!("  {line}\n")).collect();
-        drawn = Some(format!(
-            "error[start.failed]: {message}. The last lines of {log}:\n\n{indented}\nhint: {hint}\n"
-        ));
+        // The gateway's own hint says more.
+        let more = match lines.iter().any(|line| line.starts_with("hint: ")) {
+            true => String::new(),
+            false => format!("\nhint: {hint}\n"),
+        };
+        drawn = Some(format!("error[start.failed]: {message}. The last lines of {log}:\n\n{indented}{more}"));
         whole = format!("{message}; the last lines of {log}:\n{}", lines.join("\n"));
     }
     let fault = FaultReport {

@@ -69,10 +69,14 @@ impl CommandFailure {
         ["auth.required", "auth.refused", "gateway.not-admitted"].contains(&self.fault.code.as_str())
     }
 
-    /// Replaces the hint.
+    /// Replaces the hint. A rendered text keeps its own hint and gets this one as well.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.fault.hint = Some(hint.into());
+        let hint = hint.into();
+        if let Some(drawn) = &mut self.drawn {
+            drawn.push_str(&format!("\nhint: {hint}\n"));
+        }
+        self.fault.hint = Some(hint);
         self
     }
 }

@@ -174,18 +174,14 @@ impl GatewayRecord {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    // The system may give the id of a dead gateway to another process.
-    #[test]
-    fn another_process_with_the_same_id_is_not_a_gateway() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let record = |started| GatewayRecord {
+impl GatewayRecord {
+    /// The record of a gateway that is this process, with its socket in a folder.
+    pub fn of_test(folder: &Path) -> Self {
+        Self {
             url: "http://127.0.0.1:1".into(),
             pid: std::process::id(),
-            started,
-            socket: folder.path().join("gateway.sock"),
+            started: start_of(std::process::id()),
+            socket: folder.join("gateway.sock"),
             control: None,
             version: "1".into(),
             named: Vec::new(),
@@ -193,7 +189,19 @@ mod tests {
             started_in: None,
             log: None,
             stopping: false,
-        };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The system may give the id of a dead gateway to another process.
+    #[test]
+    fn another_process_with_the_same_id_is_not_a_gateway() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let record = |started| GatewayRecord { started, ..GatewayRecord::of_test(folder.path()) };
         let this = record(start_of(std::process::id()));
         this.announce(folder.path()).expect("written");
         assert_eq!(GatewayRecord::find(folder.path()), Some(this));
@@ -206,19 +214,7 @@ mod tests {
     fn the_record_in_a_copied_data_directory_is_not_used() {
         let (original, copy) =
             (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
-        let record = GatewayRecord {
-            url: "http://127.0.0.1:1".into(),
-            pid: std::process::id(),
-            started: start_of(std::process::id()),
-            socket: original.path().join("gateway.sock"),
-            control: None,
-            version: "1".into(),
-            named: Vec::new(),
-            linger_seconds: None,
-            started_in: None,
-            log: None,
-            stopping: false,
-        };
+        let record = GatewayRecord::of_test(original.path());
         record.announce(original.path()).expect("written");
         std::fs::copy(file(original.path()), file(copy.path())).expect("copied");
         assert_eq!(GatewayRecord::find(copy.path()), None);

@@ -28,6 +28,7 @@ mod gateway_handle;
 mod gateway_record;
 mod global_options;
 mod hidden_input;
+mod install_method;
 mod interrupts;
 mod jq_worker;
 mod masking;

@@ -33,25 +33,12 @@ pub fn mention_stopping(problem: Problem, data_dir: &Path) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway_record::start_of;
     use toolbooth_core::fault::Blame;
 
     #[test]
     fn a_store_that_a_stopping_gateway_uses_is_free_soon() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut record = GatewayRecord {
-            url: "http://127.0.0.1:1".into(),
-            pid: std::process::id(),
-            started: start_of(std::process::id()),
-            socket: folder.path().join("gateway.sock"),
-            control: None,
-            version: "1".into(),
-            named: Vec::new(),
-            linger_seconds: None,
-            started_in: None,
-            log: None,
-            stopping: false,
-        };
+        let mut record = GatewayRecord::of_test(folder.path());
         record.announce(folder.path()).expect("written");
         assert_eq!(find_stopping(folder.path()), None);
         record.stopping = true;

@@ -66,6 +66,17 @@ impl Problem {
     }
 }
 
+/// The problem of an operation that needs random numbers, which the system does not provide. `failed` is a clause, such
+/// as "the session could not be opened".
+pub fn no_randomness(failed: &str) -> Problem {
+    Problem {
+        code: "request.failed",
+        blame: Blame::Gateway,
+        message: format!("{failed}: the system provides no random numbers"),
+        hint: Some("try again later".into()),
+    }
+}
+
 impl<F: Fault> From<F> for Problem {
     fn from(fault: F) -> Self {
         Self::of(&fault)

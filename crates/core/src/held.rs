@@ -212,15 +212,15 @@ pub enum HeldFault {
         id: Uuid,
     },
     /// The limit of waiting calls is reached.
-    #[error("the call was not held: {limit} calls {whose} are already waiting, which is the limit")]
+    #[error("the call was not held: the limit of {limit} waiting calls {whose} is reached")]
     Full {
         /// The limit.
         limit: usize,
-        /// Whose calls they are.
+        /// The scope of the limit: `per user` or `in total`.
         whose: &'static str,
     },
     /// The answer cannot be remembered.
-    #[error("held call {id} is asked about every time, so an answer to it cannot be remembered")]
+    #[error("held call {id} needs a decision every time, so an answer cannot be remembered")]
     NotRemembered {
         /// The held call.
         id: Uuid,

@@ -7,7 +7,7 @@ use std::fmt;
 /// The maximum number of warnings about one call.
 pub const MAX_WARNINGS: usize = 16;
 
-/// A note for the caller about a call that was made. Of values, it contains only names of files.
+/// A note for the caller about a call that was made. The only values in it are names of files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
     /// The tool does not declare the argument.

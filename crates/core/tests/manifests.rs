@@ -1,5 +1,5 @@
 //! Manifests applied to what servers offer: overlays, virtual tools, personas, and who sees which.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -12,10 +12,13 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OnceCell;
-use toolbooth_core::clock::Clock;
-use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::clock::{Clock, milliseconds};
+use toolbooth_core::fault::{Problem, no_randomness};
 use toolbooth_store::{NonceUse, Store};
 use toolbooth_wire::state::Sealer;
+
+/// The operation that fails without random numbers.
+const FAILED: &str = "the sign-in could not begin";
 
 /// How long a user may take to sign in at the provider.
 pub const LOGIN_LIFETIME: Duration = Duration::from_secs(600);
@@ -91,7 +94,7 @@ impl ConsoleLogins {
 
     /// Begins a sign-in.
     pub async fn begin(&self, redirect_uri: String) -> Result<NewLogin, Problem> {
-        let lifetime_ms = i64::try_from(LOGIN_LIFETIME.as_millis()).unwrap_or(i64::MAX);
+        let lifetime_ms = milliseconds(LOGIN_LIFETIME);
         let login = PendingLogin {
             verifier: random_text()?,
             nonce: random_text()?,
@@ -99,8 +102,9 @@ impl ConsoleLogins {
             expires_ms: self.clock.now_ms().saturating_add(lifetime_ms),
         };
         let state = random_text()?;
-        let text = serde_json::to_vec(&login).map_err(|_| no_randomness())?;
-        let sealed = self.sealer().await?.seal(&text, &context(&state)).ok_or_else(no_randomness)?;
+        let text = serde_json::to_vec(&login).map_err(|_| no_randomness(FAILED))?;
+        let sealed =
+            self.sealer().await?.seal(&text, &context(&state)).ok_or_else(|| no_randomness(FAILED))?;
         Ok(NewLogin { login, state, sealed })
     }
 
@@ -138,17 +142,8 @@ fn context(state: &str) -> Vec<u8> {
 /// 256 random bits in 43 characters, the minimum length of a PKCE verifier.
 fn random_text() -> Result<String, Problem> {
     let mut bytes = [0_u8; 32];
-    getrandom::fill(&mut bytes).map_err(|_| no_randomness())?;
+    getrandom::fill(&mut bytes).map_err(|_| no_randomness(FAILED))?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
-}
-
-fn no_randomness() -> Problem {
-    Problem {
-        code: "request.failed",
-        blame: Blame::Gateway,
-        message: "the sign-in could not begin: the system has no random numbers".into(),
-        hint: Some("try again later".into()),
-    }
 }
 
 #[cfg(test)]

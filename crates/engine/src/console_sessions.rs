@@ -7,14 +7,17 @@
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use toolbooth_core::clock::Clock;
-use toolbooth_core::fault::{Blame, Problem};
+use std::time::{Duration, SystemTime};
+use toolbooth_core::clock::{Clock, milliseconds, unix_ms};
+use toolbooth_core::fault::{Problem, no_randomness};
 use toolbooth_core::hex;
 use toolbooth_core::secret::SecretText;
 use toolbooth_store::{ConsoleSessionRecord, Store};
 use toolbooth_wire::state::Sealer;
 use uuid::Uuid;
+
+/// The operation that fails without random numbers.
+const FAILED: &str = "the session could not be opened";
 
 /// How long a session lasts without a request.
 pub const SESSION_IDLE: Duration = Duration::from_secs(8 * 3600);
@@ -114,20 +117,20 @@ impl ConsoleSessions {
         credential_ends: Option<SystemTime>,
     ) -> Result<(SecretText, ConsoleSession), Problem> {
         let mut bytes = [0_u8; SECRET_CHARS / 2];
-        getrandom::fill(&mut bytes).map_err(|_| no_randomness())?;
+        getrandom::fill(&mut bytes).map_err(|_| no_randomness(FAILED))?;
         let secret = hex::encode(&bytes);
         let now_ms = self.clock.now_ms();
-        let latest_ms = now_ms.saturating_add(millis(SESSION_LIFETIME));
-        let credential_ends_ms =
-            credential_ends.map(|ends| millis(ends.duration_since(UNIX_EPOCH).unwrap_or_default()));
+        let latest_ms = now_ms.saturating_add(milliseconds(SESSION_LIFETIME));
+        let credential_ends_ms = credential_ends.map(unix_ms);
         let ends_ms = credential_ends_ms.map_or(latest_ms, |ends_ms| ends_ms.min(latest_ms));
-        let sealed =
-            sealer(&secret).seal(&written(&credential), user.as_bytes()).ok_or_else(no_randomness)?;
+        let sealed = sealer(&secret)
+            .seal(&written(&credential), user.as_bytes())
+            .ok_or_else(|| no_randomness(FAILED))?;
         let record = ConsoleSessionRecord {
             digest: derive(&secret, "digest"),
             user: user.to_string(),
             credential: sealed.into_bytes(),
-            until_ms: now_ms.saturating_add(millis(SESSION_IDLE)).min(ends_ms),
+            until_ms: now_ms.saturating_add(milliseconds(SESSION_IDLE)).min(ends_ms),
             ends_ms,
         };
         self.store.add_console_session(record.clone()).await.map_err(|error| Problem::of(&error))?;
@@ -157,7 +160,7 @@ impl ConsoleSessions {
             tracing::warn!("a session of the console is not readable and is ignored");
             return Ok(None);
         };
-        let until_ms = now_ms.saturating_add(millis(SESSION_IDLE)).min(record.ends_ms);
+        let until_ms = now_ms.saturating_add(milliseconds(SESSION_IDLE)).min(record.ends_ms);
         let is_worth_a_write = until_ms.saturating_sub(record.until_ms) >= EXTENDED_BY_MS;
         if session_use != SessionUse::Recheck && is_worth_a_write {
             let extended = self.store.extend_console_session(&digest, until_ms).await;
@@ -189,7 +192,7 @@ impl ConsoleSessions {
     ) -> Result<(), Problem> {
         let secret = session.secret.expose();
         let sealed = sealer(secret).seal(&written(credential), session.user.as_bytes());
-        let sealed = sealed.ok_or_else(no_randomness)?.into_bytes();
+        let sealed = sealed.ok_or_else(|| no_randomness(FAILED))?.into_bytes();
         let replaced = self.store.replace_console_credential(&derive(secret, "digest"), sealed).await;
         replaced.map_err(|error| Problem::of(&error))
     }
@@ -280,19 +283,6 @@ fn read(bytes: &[u8]) -> Option<SessionCredential> {
         b'r' => renewable(),
         b'p' => Some(SessionCredential::Proxy),
         _ => None,
-    }
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
-}
-
-fn no_randomness() -> Problem {
-    Problem {
-        code: "request.failed",
-        blame: Blame::Gateway,
-        message: "the session could not be opened: the system has no random numbers".into(),
-        hint: Some("try again later".into()),
     }
 }
 

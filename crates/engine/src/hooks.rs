@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 /// The largest answer of a hook, in bytes.
 const MAX_ANSWER_BYTES: u64 = 1 << 20;
-/// The largest result that a hook is shown, in bytes. Of a longer one it gets the size only.
+/// The largest result that a hook is shown, in bytes. It gets only the size of a longer one.
 const MAX_RESULT_BYTES: usize = 1 << 20;
 /// The longest reason or note, in characters.
 const MAX_TEXT_CHARS: usize = 1_000;
@@ -233,17 +233,17 @@ async fn run(
     let hearing = read_bounded(complaint);
     let ((), answer, complaint) = tokio::join!(feeding, reading, hearing);
     let status = child.wait().await.map_err(|error| error.to_string())?;
-    let said = String::from_utf8_lossy(&complaint).trim().to_owned();
+    let message = String::from_utf8_lossy(&complaint).trim().to_owned();
     match status.code() {
         Some(0) => decision(&answer),
-        Some(REFUSED) => Ok(HookDecision::Deny(shortened(&said).unwrap_or_else(|| "it refused".into()))),
-        code => Err(format!("it ended with {code:?}: {}", shortened(&said).unwrap_or_default())),
+        Some(REFUSED) => Ok(HookDecision::Deny(shortened(&message).unwrap_or_else(|| "it refused".into()))),
+        code => Err(format!("it ended with {code:?}: {}", shortened(&message).unwrap_or_default())),
     }
 }
 
 async fn read_bounded(source: impl tokio::io::AsyncRead + Unpin) -> Bytes {
     let mut read = Vec::new();
-    // What was read before an error is checked like any answer.
+    // Output that was read before an error is checked like any answer.
     let _ = source.take(MAX_ANSWER_BYTES).read_to_end(&mut read).await;
     read.into()
 }

@@ -21,7 +21,7 @@ pub(crate) fn random_key() -> Vec<u8> {
     match getrandom::fill(&mut key) {
         Ok(()) => key,
         Err(error) => {
-            tracing::error!("no randomness is available for a new key: {error}");
+            tracing::error!("the system provides no random numbers for a new key: {error}");
             Vec::new()
         }
     }

@@ -171,7 +171,8 @@ impl SealedFileVault {
         }
         let sealer = self.folder.sealer().await.ok_or("the store has no key")?;
         let bytes = serde_json::to_vec(records).map_err(|error| error.to_string())?;
-        let text = sealer.seal(&bytes, self.context().as_bytes()).ok_or("no randomness is available")?;
+        let text =
+            sealer.seal(&bytes, self.context().as_bytes()).ok_or("the system provides no random numbers")?;
         let written = tokio::task::spawn_blocking(move || write_atomically(&file, &text)).await;
         written.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }

@@ -51,10 +51,13 @@ impl Fault for ListenError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::InUse { .. } => Some(
-                "another gateway may be running (`toolbooth servers`); or choose another port with --listen"
+                "`toolbooth status` shows whether it is your gateway; the setting `listen` chooses another port, or \
+                 --listen for one run"
                     .into(),
             ),
-            Self::Refused { .. } => Some("choose another address with --listen".into()),
+            Self::Refused { .. } => {
+                Some("choose another address with the setting `listen`, or with --listen for one run".into())
+            }
         }
     }
 }

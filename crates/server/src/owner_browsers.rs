@@ -14,10 +14,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use subtle::ConstantTimeEq;
-use toolbooth_core::clock::Clock;
-use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::clock::{Clock, milliseconds};
+use toolbooth_core::fault::{Problem, no_randomness};
 use toolbooth_core::hex;
 use toolbooth_core::secret::SecretText;
+
+/// The operation that fails without random numbers.
+const FAILED: &str = "no code could be made";
 
 /// How long a code is valid.
 pub const CODE_LIFETIME: Duration = Duration::from_secs(5 * 60);
@@ -115,7 +118,7 @@ fn add<const BYTES: usize>(
     ends_ms: i64,
 ) -> Result<SecretText, Problem> {
     let mut bytes = [0_u8; BYTES];
-    getrandom::fill(&mut bytes).map_err(|_| no_randomness())?;
+    getrandom::fill(&mut bytes).map_err(|_| no_randomness(FAILED))?;
     let secret = hex::encode(&bytes);
     while list.len() >= limit {
         list.pop_front();
@@ -139,16 +142,7 @@ fn digest_of(secret: &str) -> [u8; 32] {
 }
 
 fn ends_ms(now_ms: i64, lifetime: Duration) -> i64 {
-    now_ms.saturating_add(i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX))
-}
-
-fn no_randomness() -> Problem {
-    Problem {
-        code: "request.failed",
-        blame: Blame::Gateway,
-        message: "no code could be made: the system has no random numbers".into(),
-        hint: Some("try again later".into()),
-    }
+    now_ms.saturating_add(milliseconds(lifetime))
 }
 
 #[cfg(test)]

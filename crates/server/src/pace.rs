@@ -45,10 +45,10 @@ impl Pace {
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
     /// The client sent it too slowly.
-    #[error("the body came too slowly")]
+    #[error("the body arrived too slowly")]
     TooSlow,
     /// The connection broke.
-    #[error("the body broke off")]
+    #[error("the body ended early")]
     Broken(#[source] Box<dyn Error + Send + Sync>),
 }
 

@@ -1,6 +1,6 @@
 //! Black-box tests: the gateway binary, clients of both eras, and well-behaved and hostile servers.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "measures real time")]
 
 #[path = "gateway/access_control.rs"]

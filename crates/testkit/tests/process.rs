@@ -1,6 +1,6 @@
 //! Server processes: launch, line protocol, and termination of the whole process tree.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "measures real time")]
 
 #[path = "process/ending.rs"]

@@ -42,12 +42,12 @@ pub enum ResultReading {
 /// Whether questions of the server go to this call's client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuestionPolicy {
-    /// The server was told that it may ask; its questions belong to this call.
+    /// The handshake or request allows the server to ask; its questions belong to this call.
     Allowed,
-    /// The server was told that it may ask, but this call's client cannot be asked: questions of this call
-    /// are refused.
+    /// The server may ask on this connection, but this call's client cannot answer: questions of this call are
+    /// refused.
     Refused,
-    /// The server was not told that it may ask, or the request is the gateway's own.
+    /// The handshake or request does not allow the server to ask, or the request is the gateway's own.
     No,
 }
 

@@ -152,30 +152,30 @@ impl Chat {
                 spinner.end();
                 printer.say(piece);
             };
-            let said = spinner.during(llm.converse(&conversation, on_text)).await;
+            let turn = spinner.during(llm.converse(&conversation, on_text)).await;
             printer.pause();
-            let said = said.map_err(model::failure)?;
-            usage_total.add(said.usage);
-            history.push(said.message());
-            if said.calls.is_empty() {
-                let finish = match said.finish {
+            let turn = turn.map_err(model::failure)?;
+            usage_total.add(turn.usage);
+            history.push(turn.message());
+            if turn.calls.is_empty() {
+                let finish = match turn.finish {
                     Finish::End => "end",
                     Finish::Length => "length",
                 };
-                if said.finish == Finish::Length {
+                if turn.finish == Finish::Length {
                     printer.warn("The answer was truncated: it reached `llm.max_tokens`.");
                 }
                 self.history = history;
                 return Ok(ChatTurn {
-                    answer: said.text,
-                    model: said.model,
+                    answer: turn.text,
+                    model: turn.model,
                     finish,
                     rounds: round,
                     usage: usage_total,
                     calls,
                 });
             }
-            for (number, requested) in said.calls.iter().enumerate() {
+            for (number, requested) in turn.calls.iter().enumerate() {
                 let text_for_model = match self.tools.parse_request(&requested.name, &requested.arguments) {
                     _ if number >= MAX_CALLS => {
                         format!("error: not called: at most {MAX_CALLS} calls at once")

@@ -18,17 +18,15 @@ pub fn select(settings: &Settings, named: Option<&str>) -> Result<ChatModel, Com
 
 /// Converts an error of the model to a failure. It includes the endpoint's own text, because there is no log to read.
 pub fn failure(unanswered: LlmFailure) -> CommandFailure {
-    let LlmFailure { error, said } = unanswered;
+    let LlmFailure { error, reason } = unanswered;
     let is_ours = matches!(error, LlmError::Refused { status: 401 | 403 | 404 } | LlmError::RateLimited);
     let failure = CommandFailure::failed(Problem::of(&error));
-    match (said, failure.fault.hint.clone()) {
-        (Some(said), Some(hint)) if is_ours => failure.hint(format!("{hint}; its answer: {said}")),
-        (Some(said), _) => failure.hint(format!("its answer: {said}")),
-        (None, _) if matches!(error, LlmError::Refused { status: 500.. }) => {
-            failure.hint("try again in a while")
-        }
+    match (reason, failure.fault.hint.clone()) {
+        (Some(reason), Some(hint)) if is_ours => failure.hint(format!("{hint}; its answer: {reason}")),
+        (Some(reason), _) => failure.hint(format!("its answer: {reason}")),
+        (None, _) if matches!(error, LlmError::Refused { status: 500.. }) => failure.hint("try again later"),
         (None, _) if matches!(error, LlmError::Refused { .. } | LlmError::BadAnswer) => {
-            failure.hint("check `llm.base_url`: it mostly ends with /v1")
+            failure.hint("check `llm.base_url`: it usually ends with /v1")
         }
         _ => failure,
     }

@@ -83,8 +83,8 @@ pub fn draw(views: &[ClientView]) -> String {
             "summary" => format!("{count} with short descriptions"),
             _ => format!("only tools to search and call the {count}"),
         };
-        let said = format!("{}: {what} ({reason})", clients.join(", "));
-        text.push_str(&format!("  {}\n", render::wrap(&said, 4)));
+        let sentence = format!("{}: {what} ({reason})", clients.join(", "));
+        text.push_str(&format!("  {}\n", render::wrap(&sentence, 4)));
     }
     if views.iter().any(|view| view.mode != "full") {
         let hint = "`exposure.mode` and `exposure.clients` change this; `toolbooth exposure explain` shows the costs.";

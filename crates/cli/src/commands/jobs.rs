@@ -85,7 +85,7 @@ enum JobsAction {
         run: String,
         decision: RunDecision,
     },
-    /// Say whether a run meets an acceptance criterion.
+    /// Record whether a run meets an acceptance criterion.
     Confirm {
         name: String,
         /// Id of the run, or 6 or more characters of its beginning or its end.
@@ -110,9 +110,9 @@ impl JobsArguments {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum CriterionAnswer {
-    /// The run meets the criterion.
+    /// The run meets it.
     Met,
-    /// It does not: the run fails.
+    /// The run does not meet it, so it fails.
     Unmet,
 }
 
@@ -445,7 +445,7 @@ async fn next(gateway: &GatewayHandle, global: &GlobalOptions, name: &str, count
     }
     let times = schedule["upcoming"].as_array().map(Vec::as_slice).unwrap_or_default();
     if times.is_empty() {
-        render::print("The job has no time at which it is due.\n");
+        render::print("The job has no further times.\n");
     }
     let in_zone = schedule["timezone"].is_string();
     for (number, at) in times.iter().enumerate() {

@@ -92,8 +92,8 @@ fn offers(server: &Value) -> Option<String> {
         let count = usize::try_from(server[key].as_u64().unwrap_or(0)).unwrap_or(0);
         (count > 0).then(|| render::count(count, noun))
     });
-    let said: Vec<String> = counts.into_iter().flatten().collect();
-    (!said.is_empty()).then(|| said.join(", "))
+    let parts: Vec<String> = counts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// The colour of a state.

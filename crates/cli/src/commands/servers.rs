@@ -45,12 +45,12 @@ enum ServersAction {
         /// Name of the server.
         name: String,
     },
-    /// Use a disabled server again.
+    /// Enable a disabled server.
     Enable {
         /// Name of the server.
         name: String,
     },
-    /// Stop using a server, and keep its entry.
+    /// Disable a server, but keep its entry.
     Disable {
         /// Name of the server.
         name: String,
@@ -261,10 +261,10 @@ fn trouble_of(server: &Value, paint: Paint) -> String {
     let text = |key: &str| server[key].as_str();
     let name = line(text("name").unwrap_or_default());
     let say = |what: &str| {
-        let said = render::wrap(&format!("{name}: {what}"), 2);
-        format!("\n{}\n", said.replacen(&name, &paint.tone(Tone::Strong, &name), 1))
+        let sentence = render::wrap(&format!("{name}: {what}"), 2);
+        format!("\n{}\n", sentence.replacen(&name, &paint.tone(Tone::Strong, &name), 1))
     };
-    let mut said = match (text("reason"), text("hint")) {
+    let mut sentence = match (text("reason"), text("hint")) {
         (Some(reason), hint) => {
             let code = text("code").map(|code| format!(" [{}]", line(code))).unwrap_or_default();
             let hint = hint.map(|hint| format!("  hint: {}\n", render::wrap(&line(hint), 8)));
@@ -286,11 +286,11 @@ fn trouble_of(server: &Value, paint: Paint) -> String {
         let more = if aside.len() > 5 { ", …" } else { "" };
         let count = render::count(aside.len(), "definition");
         let names = names.join(", ");
-        said.push_str(&say(&format!(
+        sentence.push_str(&say(&format!(
             "{count} set aside: {names}{more}; `toolbooth servers show {name}` shows why"
         )));
     }
-    said
+    sentence
 }
 
 async fn show(gateway: &GatewayHandle, global: &GlobalOptions, name: &str) -> CommandResult {

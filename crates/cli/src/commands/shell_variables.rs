@@ -8,6 +8,37 @@ use serde_json::{Value, json};
 
 /// The maximum number of variables that a sentence names.
 const MAX_NAMES: usize = 8;
+/// The variables by which programs find a proxy and the certificates of a company's network.
+const NETWORK_VARIABLES: [&str; 12] = [
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+];
+/// Parts of the messages of programs that cannot reach the network, in lower case.
+const NETWORK_FAILURES: [&str; 13] = [
+    "certificate",
+    "failed to fetch",
+    "fetch failed",
+    "proxy",
+    "ssl",
+    "tls",
+    "enotfound",
+    "econnrefused",
+    "econnreset",
+    "etimedout",
+    "eai_again",
+    "getaddrinfo",
+    "name resolution",
+];
 /// How the gateway reports a variable that an entry refers to.
 const UNSET: &str = "the variable `";
 
@@ -97,16 +128,34 @@ fn fix_with(
         return is_elsewhere
             .then(|| format!("`{name}` is set in this shell, but not for the running gateway: {way}"));
     }
-    let missing = named_variables(said, is_set);
-    let first = missing.first()?;
-    let names = missing.join("`, `");
-    let own = format!(
-        "its output names `{names}`, set here but not for the server: add `{first} = \"${{{first}}}\"` to `env` of \
-         `{server}` (`servers add --env {first}` does), or the name to the setting `environment`"
-    );
+    let own = missing_for_server(server, said, is_set)?;
     Some(match environment {
         GatewayEnvironment::ThisCommand => own,
         _ => format!("{own}; the running gateway needs the variable as well: {way}"),
+    })
+}
+
+/// How to pass variables on to a server whose last output names them, or says that it cannot reach the network.
+fn missing_for_server(server: &str, said: &str, is_set: impl Fn(&str) -> bool) -> Option<String> {
+    let named = named_variables(said, &is_set);
+    if let Some(first) = named.first() {
+        let names = named.join("`, `");
+        return Some(format!(
+            "its output names `{names}`, set here but not for the server: add `{first} = \"${{{first}}}\"` to `env` of \
+             `{server}` (`servers add --env {first}` does), or the name to the setting `environment`"
+        ));
+    }
+    let said = said.to_lowercase();
+    if !said.contains("its last output was") || !NETWORK_FAILURES.iter().any(|part| said.contains(part)) {
+        return None;
+    }
+    let network: Vec<&str> = NETWORK_VARIABLES.into_iter().filter(|name| is_set(name)).collect();
+    (!network.is_empty()).then(|| {
+        format!(
+            "it may need `{}` of this shell to reach the network, and gets only variables that its `env` or the \
+             setting `environment` names (`toolbooth config explain environment` shows it)",
+            network.join("`, `")
+        )
     })
 }
 
@@ -118,7 +167,7 @@ pub fn unset_variable(said: &str) -> Option<&str> {
 }
 
 /// The variables of this shell that a failed server's last output names.
-fn named_variables(output: &str, is_set: impl Fn(&str) -> bool) -> Vec<String> {
+fn named_variables(output: &str, is_set: &impl Fn(&str) -> bool) -> Vec<String> {
     let is_variable = |word: &&str| {
         word.len() >= 3
             && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
@@ -147,7 +196,7 @@ mod tests {
             ("HOME, sweet home", &[]),
         ];
         for (output, expected) in cases {
-            assert_eq!(named_variables(output, set), expected, "{output}");
+            assert_eq!(named_variables(output, &set), expected, "{output}");
         }
     }
 
@@ -173,5 +222,27 @@ mod tests {
         }
         let of_service = fix_with("x", entry, Service, |_| true).unwrap_or_default();
         assert!(!of_service.contains("toolbooth start"), "a service has other variables than the shell");
+    }
+
+    #[test]
+    fn the_hint_of_a_server_without_a_network_names_the_variables_of_this_shell() {
+        use GatewayEnvironment::Background;
+        let output =
+            "failed during start-up its last output was: error: Failed to fetch: https://packages.example/x";
+        let fix =
+            |said: &str, set: &str| fix_with("x", said, Background, |name| name == set).unwrap_or_default();
+        let parts =
+            ["`SSL_CERT_FILE` of this shell", "`environment`", "the running gateway needs the variable"];
+        for part in parts {
+            let said = fix(output, "SSL_CERT_FILE");
+            assert!(said.contains(part), "{part} is missing in {said:?}");
+        }
+        for (said, set) in [
+            (output, "EDITOR"),
+            ("its last output was: No module named mcp", "SSL_CERT_FILE"),
+            ("cannot be reached: certificate", "SSL_CERT_FILE"),
+        ] {
+            assert_eq!(fix(said, set), "", "{said} {set}");
+        }
     }
 }

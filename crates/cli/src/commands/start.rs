@@ -73,11 +73,11 @@ fn listen_hint(address: &str, started: &GatewayStart) -> String {
         Ok(port) => port.to_string(),
         Err(_) => format!("\"{address}\""),
     };
-    let said = format!(
+    let sentence = format!(
         "`--listen` is for this run. To keep the address, write `listen = {value}` to ~/.config/toolbooth/toolbooth.toml, \
          above the first table."
     );
-    format!("\n{}\n", render::wrap(&line(&said), 0))
+    format!("\n{}\n", render::wrap(&line(&sentence), 0))
 }
 
 /// Whether the gateway listens on the port of an address. Port 0, a free port, counts as not used.
@@ -119,11 +119,11 @@ fn report(global: &GlobalOptions, started: &GatewayStart, views: &[ClientView]) 
     }
     text.push('\n');
     if let Some(seconds) = linger_seconds {
-        let said = format!(
-            "A client started this gateway, and it ends {seconds} s after its last client has gone. \
+        let sentence = format!(
+            "A client started this gateway, and it ends {seconds} s after its last client has disconnected. \
              To keep one running, run `toolbooth stop` and `toolbooth start`."
         );
-        text.push_str(&format!("{}\n\n", render::wrap(&said, 0)));
+        text.push_str(&format!("{}\n\n", render::wrap(&sentence, 0)));
     }
     if !views.is_empty() {
         text.push_str(&format!("{}\n", client_views::draw(views)));

@@ -188,7 +188,7 @@ impl GatewayStatus {
             lines.push(("service", render::path(file)));
         }
         if let Some(seconds) = record.linger_seconds {
-            lines.push(("ends", format!("{seconds} s after its last client has gone")));
+            lines.push(("ends", format!("{seconds} s after its last client has disconnected")));
         }
         if record.version != env!("CARGO_PKG_VERSION") {
             let own = env!("CARGO_PKG_VERSION");

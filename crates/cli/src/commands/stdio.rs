@@ -23,7 +23,7 @@ const LINGER_SECONDS: u64 = 30;
 /// Arguments of `toolbooth stdio`.
 #[derive(Debug, Clone, Args)]
 pub struct StdioArguments {
-    /// How many seconds a gateway started for this client outlives its last client.
+    /// How many seconds a gateway that this command starts keeps running after its last client has disconnected.
     #[arg(long, hide = true, value_name = "SECONDS", default_value_t = LINGER_SECONDS)]
     linger: u64,
 }

@@ -368,8 +368,8 @@ fn a_port_in_use_is_named() {
             --- on standard error
             error[listen.in-use]: 127.0.0.1:PORT is already in use
 
-            hint: another gateway may be running (`toolbooth servers`); or choose another
-                  port with --listen
+            hint: `toolbooth status` shows whether it is your gateway; the setting `listen`
+                  chooses another port, or --listen for one run
             --- exit 1
         "#]],
     );

@@ -197,6 +197,17 @@ fn undo_removes_a_file_that_connect_created() {
     assert!(world.path(".cursor/mcp.json").exists());
     world.run("connect cursor --undo");
     assert!(!world.path(".cursor/mcp.json").exists());
+    // An empty folder would look like an installed client to `toolbooth up`.
+    assert!(!world.path(".cursor").exists());
+}
+
+#[test]
+fn undo_keeps_a_folder_with_other_files() {
+    let world = World::new(&[(".cursor/argv.json", "{}")]);
+    world.run("connect cursor");
+    world.run("connect cursor --undo");
+    assert!(!world.path(".cursor/mcp.json").exists());
+    assert!(world.path(".cursor/argv.json").exists());
 }
 
 #[test]

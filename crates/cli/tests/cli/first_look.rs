@@ -205,7 +205,7 @@ fn help_is_short() {
               login         Store the token of a remote gateway for all commands
               trust         Trust the servers and settings of a project folder
               doctor        Find problems and suggest fixes
-              upgrade       Say how to upgrade this program
+              upgrade       Show how to upgrade this program
               explain       Explain a fault code
               completions   Print completions for a shell
               man           Print manual pages
@@ -252,8 +252,8 @@ fn help_is_short() {
               add         Add a server by its command, its URL or its name in a registry, or
                           an OpenAPI service
               remove      Remove a server from the configuration
-              enable      Use a disabled server again
-              disable     Stop using a server, and keep its entry
+              enable      Enable a disabled server
+              disable     Disable a server, but keep its entry
               connect     Connect a server now
               disconnect  Disconnect a server until it is connected again
               restart     Disconnect a server and connect it again

@@ -1,6 +1,6 @@
 //! Tests of the real binary: its input, output and exit codes.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "measures real time")]
 
 mod background;

@@ -236,6 +236,24 @@ fn files_that_did_not_exist_are_removed_again() {
 }
 
 #[test]
+fn a_taken_port_is_explained_and_no_client_is_changed() {
+    let world = home(&["cursor"]);
+    let before = world.read(".cursor/mcp.json");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let output = world.run(&format!("up --yes --set listen={address}"));
+    let reply = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{reply}");
+    let parts = ["error[listen.in-use]", "the setting `listen`", "hint: no client was changed"];
+    for part in parts {
+        assert!(reply.contains(part), "{part} is missing in {reply}");
+    }
+    assert_eq!(world.read(".cursor/mcp.json"), before);
+    assert!(world.run("up --undo").status.success());
+    assert!(!world.path(".config/toolbooth/imported.json").exists());
+}
+
+#[test]
 fn without_a_terminal_nothing_is_changed_unless_confirmed() {
     let world = home(&["cursor", "goose"]);
     world.write(".kiro/settings/other.json", "{}");
@@ -301,7 +319,7 @@ fn the_report_says_what_works_and_what_to_do_about_the_rest() {
         "1 server does not work yet:",
         "lost: ",
         "Connected clients: Cursor, Kiro. Restart them.",
-        "Qwen Code is not connected: ~/.qwen/settings.json",
+        "Qwen Code is not connected: ~/.qwen/settings.json: invalid JSON",
         "`toolbooth up --undo` undoes everything.",
         "--- exit 1",
     ] {

@@ -153,6 +153,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         files: &[
             ClientFilePlace::new(BaseFolder::Env("CLINE_MCP_SETTINGS_PATH"), ""),
             ClientFilePlace::new(BaseFolder::Env("CLINE_DATA_DIR"), "settings/cline_mcp_settings.json"),
+            ClientFilePlace::new(BaseFolder::Env("CLINE_DIR"), "data/settings/cline_mcp_settings.json"),
             home(".cline/data/settings/cline_mcp_settings.json"),
             ClientFilePlace::new(
                 BaseFolder::Config,

@@ -33,9 +33,23 @@ impl GatewayAddresses {
         });
         let arguments = entry.get("args").and_then(Json::as_array);
         let joins = arguments.is_some_and(|words| words.iter().any(|word| word == "stdio"));
-        let target = text("url").and_then(HostPort::of_url);
-        let leads_here = target.is_some_and(|target| self.0.iter().any(|own| own.is_same(&target)));
-        (runs_us && joins) || leads_here
+        // A client without support for URLs uses a program between, such as `mcp-remote`.
+        let bridged = arguments.into_iter().flatten().filter_map(Json::as_str).any(|word| {
+            let value = word.split_once('=').map(|(_, value)| value);
+            self.is_own_endpoint(word) || value.is_some_and(|value| self.is_own_endpoint(value))
+        });
+        (runs_us && joins) || text("url").is_some_and(|url| self.is_own_url(url)) || bridged
+    }
+
+    fn is_own_url(&self, url: &str) -> bool {
+        HostPort::of_url(url).is_some_and(|target| self.0.iter().any(|own| own.is_same(&target)))
+    }
+
+    /// Whether an argument is the URL of this gateway's MCP endpoint, and not just of a program on the same host.
+    fn is_own_endpoint(&self, url: &str) -> bool {
+        let rest = url.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+        let path = rest.map(|(_, path)| path.split(['?', '#']).next().unwrap_or_default());
+        path.is_some_and(|path| path == "mcp" || path.starts_with("mcp/")) && self.is_own_url(url)
     }
 }
 
@@ -104,5 +118,17 @@ mod tests {
         }
         assert!(addresses.is_meant_by(&json!({ "command": "/opt/bin/toolbooth", "args": ["stdio"] })));
         assert!(!addresses.is_meant_by(&json!({ "command": "toolbooth", "args": ["demo-server"] })));
+        let arguments = [
+            ("http://127.0.0.1:8665/mcp", true),
+            ("http://127.0.0.1:8665/mcp?x=1", true),
+            ("--url=http://localhost:18665/mcp/p/support", true),
+            ("http://127.0.0.1:8665/health", false),
+            ("http://127.0.0.1:9000/mcp", false),
+            ("mcp", false),
+        ];
+        for (word, expected) in arguments {
+            let bridge = json!({ "command": "npx", "args": ["-y", "mcp-remote", word] });
+            assert_eq!(addresses.is_meant_by(&bridge), expected, "{word}");
+        }
     }
 }

@@ -289,12 +289,12 @@ fn schema(parameters: &[PlacedParameter], body: OperationBody) -> Json {
 
 fn description(one: &ListedOperation<'_>) -> String {
     let text = |key: &str| one.operation[key].as_str().map(str::trim).filter(|text| !text.is_empty());
-    let said = match (text("summary"), text("description")) {
+    let description = match (text("summary"), text("description")) {
         (Some(summary), Some(long)) if !long.starts_with(summary) => format!("{summary}\n\n{long}"),
         (_, Some(text)) | (Some(text), None) => text.to_owned(),
         (None, None) => format!("{} {}", one.method.to_uppercase(), one.path),
     };
-    readable(&said, MAX_DESCRIPTION)
+    readable(&description, MAX_DESCRIPTION)
 }
 
 /// A text in the characters of tool names.

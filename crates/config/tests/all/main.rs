@@ -1,5 +1,5 @@
 //! Tests of the public API, one module per subject.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
 mod client_files;
 mod dialects;

@@ -70,7 +70,7 @@ pub enum Flaw {
     #[error("the row was not written by the gateway")]
     Added,
     /// The last row is valid, but the recorded head names another one.
-    #[error("the recorded head is another row")]
+    #[error("the recorded last row is a different one")]
     OtherHead,
     /// The record of the head or of the last purged row is missing.
     #[error("the record of the first and last row is missing")]

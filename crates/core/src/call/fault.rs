@@ -21,7 +21,7 @@ pub enum CallFault {
         candidates: Vec<String>,
     },
     /// The arguments are not an object.
-    #[error("the arguments of `{name}` must be an object, but came as {found}")]
+    #[error("the arguments of `{name}` must be an object, not {found}")]
     ArgumentsNotObject {
         /// The tool.
         name: String,

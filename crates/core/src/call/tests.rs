@@ -174,7 +174,7 @@ fn ambiguous_calls_are_refused() {
         ),
         (WHO, "{}", r#"the arguments of `s_t` do not fit: "to" is required"#),
         (WHO, r#"{"to":7}"#, "the arguments of `s_t` do not fit: at `/to`: must be string, but is a number"),
-        (WHO, "[1]", "the arguments of `s_t` must be an object, but came as an array"),
+        (WHO, "[1]", "the arguments of `s_t` must be an object, not an array"),
     ];
     for (schema, given, expected) in cases {
         assert_eq!(World::with(schema).ann(given), expected, "{given}");

@@ -23,8 +23,8 @@ pub(super) struct OverlayInput<'a> {
 /// Applies entries to a tool and keeps the server's definition in `original`. Returns the reason if that is impossible.
 pub(super) fn overlay(base: &Arc<Tool>, laying: OverlayInput<'_>) -> Result<(Tool, Coverage), String> {
     let OverlayInput { entries, exposed, backing, shadowed_for } = laying;
-    let said = |entry: &&&Manifest| entry.parameters.is_some();
-    let parameters = entries.iter().rev().find(said).and_then(|entry| entry.parameters.as_ref());
+    let declares = |entry: &&&Manifest| entry.parameters.is_some();
+    let parameters = entries.iter().rev().find(declares).and_then(|entry| entry.parameters.as_ref());
     let description = entries.iter().rev().find_map(|entry| entry.description.as_deref());
     let hiding = ParameterHider::of(&base.server.inject);
     let mut members = vec![("name", RawJson::from_value(exposed))];

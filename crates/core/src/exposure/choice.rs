@@ -186,14 +186,14 @@ pub fn choose(
         let mode = terms.personas.get(name).or_else(|| set.next().map(|(_, mode)| mode))?;
         Some((name, *mode))
     };
-    let said = match of_client {
+    let chosen = match of_client {
         Some((key, mode)) => mode.map(|mode| (mode, Reason::Client(key.to_owned()))),
         None => match of_persona() {
             Some((name, mode)) => mode.map(|mode| (mode, Reason::Persona(name.to_owned()))),
             None => terms.mode.map(|mode| (mode, Reason::Setting)),
         },
     };
-    if let Some((mode, reason)) = said {
+    if let Some((mode, reason)) = chosen {
         return ModeChoice { mode, reason };
     }
     let (tool_tokens, sdk_tokens) = (terms.tool_tokens, terms.sdk_tokens);

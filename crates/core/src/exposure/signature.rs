@@ -91,12 +91,12 @@ impl<'a> Types<'a> {
         if let Some(branches) = part(any_of.or(alternatives)).and_then(|branches| branches.elements().ok()) {
             return union(branches.iter().take(8).map(|branch| self.kind(branch, depth + 1)));
         }
-        let Some(said) = part(one_of) else { return "any".into() };
+        let Some(kinds) = part(one_of) else { return "any".into() };
         let items = part(items).filter(RawJson::is_object);
-        match said.string() {
+        match kinds.string() {
             Some(word) => self.worded(&word, items.as_ref(), depth),
             None => {
-                let words: Vec<String> = said.read().unwrap_or_default();
+                let words: Vec<String> = kinds.read().unwrap_or_default();
                 union(words.iter().take(8).map(|word| self.worded(word, items.as_ref(), depth)))
             }
         }

@@ -84,10 +84,18 @@ pub enum JobFault {
         name: String,
     },
     /// It has no schedule, or no further time.
-    #[error("job `{name}` has no time at which it is due")]
+    #[error("job `{name}` has no recurrence, or its `end_date` has passed")]
     NoSchedule {
         /// The job.
         name: String,
+    },
+    /// It has a recurrence, but is not scheduled.
+    #[error("job `{name}` is {state} and not scheduled, so its schedule cannot be paused or resumed")]
+    NotScheduled {
+        /// The job.
+        name: String,
+        /// Its state.
+        state: JobState,
     },
     /// Its definition is in a manifest and cannot be changed by a request.
     #[error("`{name}` is defined in a manifest")]
@@ -157,7 +165,7 @@ impl Fault for JobFault {
             Self::DependencyOpen { .. } => "task.dependency-open",
             Self::Changed { .. } => "job.changed",
             Self::NotOwner { .. } => "job.not-owner",
-            Self::NoSchedule { .. } => "job.no-schedule",
+            Self::NoSchedule { .. } | Self::NotScheduled { .. } => "job.no-schedule",
             Self::InManifest { .. } => "job.in-manifest",
             Self::TaskOfRun { .. } => "task.of-run",
             Self::Running { .. } => "job.running",
@@ -174,7 +182,9 @@ impl Fault for JobFault {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::UnknownJob { .. } => "`toolbooth jobs` lists those that you may see",
+            Self::UnknownJob { .. } => {
+                "`toolbooth jobs` lists those that you may see; `toolbooth config check` shows the errors of manifests"
+            }
             Self::UnknownRun { .. } => {
                 "`toolbooth jobs history NAME` and `toolbooth skills runs NAME` list the runs"
             }
@@ -197,6 +207,7 @@ impl Fault for JobFault {
             Self::Changed { .. } => "read it again, and repeat the change with its `updated_at`",
             Self::NotOwner { .. } => "its owner or an administrator can do this",
             Self::NoSchedule { .. } => "give it a `recurrence` whose `end_date` has not passed",
+            Self::NotScheduled { .. } => "schedule it first: `toolbooth jobs schedule NAME`",
             Self::InManifest { .. } => "change the manifest file; the gateway reads it again",
             Self::TaskOfRun { .. } => {
                 "complete or cancel the task instead: `toolbooth tasks move ID cancelled`"

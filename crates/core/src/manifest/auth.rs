@@ -60,8 +60,8 @@ impl AuthHints {
         };
         let mut seen = HashSet::new();
         scopes.retain(|scope| seen.insert(scope.clone()));
-        let said = fields.get("required").and_then(Value::as_bool);
-        let required = said.unwrap_or(!scopes.is_empty());
+        let given = fields.get("required").and_then(Value::as_bool);
+        let required = given.unwrap_or(!scopes.is_empty());
         let mut envs = Vec::new();
         for key in ["env", "envs"] {
             collect(fields.get(key), required, &mut envs);

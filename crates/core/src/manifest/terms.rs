@@ -63,7 +63,7 @@ impl Parallel {
         self == Self::Allowed
     }
 
-    fn said(allow: bool) -> Self {
+    fn of_setting(allow: bool) -> Self {
         if allow { Self::Allowed } else { Self::OneAtATime }
     }
 }
@@ -77,7 +77,7 @@ impl ToolTerms {
             side_effects: defaults.side_effects,
             timeout: defaults.default_timeout.unwrap_or(server.timeout),
             hedge_after: None,
-            parallel: defaults.allow_parallel.map_or(Parallel::Unspecified, Parallel::said),
+            parallel: defaults.allow_parallel.map_or(Parallel::Unspecified, Parallel::of_setting),
             requires_consent: defaults.requires_consent,
             approval: defaults.approval,
             idempotency_key: defaults.idempotency_key,
@@ -125,7 +125,7 @@ impl ToolTerms {
         self.side_effects = side_effects.unwrap_or(self.side_effects);
         self.timeout = timeout.unwrap_or(self.timeout);
         self.hedge_after = hedge_after.or(self.hedge_after);
-        self.parallel = allow_parallel.map_or(self.parallel, Parallel::said);
+        self.parallel = allow_parallel.map_or(self.parallel, Parallel::of_setting);
         self.requires_consent = requires_consent.map_or(self.requires_consent, ConsentTerm::written);
         self.approval = approval.unwrap_or(self.approval);
         self.idempotency_key = idempotency_key.unwrap_or(self.idempotency_key);

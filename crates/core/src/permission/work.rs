@@ -22,7 +22,8 @@ pub fn on_job(
     }
 }
 
-/// Decides on a job or task that a request created: only its owner and administrators see it.
+/// Decides on the work of one user: a job or task that a request created, a running call, a held call or a dead
+/// letter. Only that user and administrators see it.
 pub fn on_owned_work(caller: &Caller, owner: &str) -> Permission {
     match *caller.user == *owner || caller.admin == Admin::Yes {
         true => Permission::Granted,

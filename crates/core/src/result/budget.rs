@@ -230,7 +230,8 @@ fn argument(key: &str, value: &str) -> String {
     writer.finish().to_string()
 }
 
-fn text_block(text: &str) -> RawJson {
+/// A text block of a result.
+pub fn text_block(text: &str) -> RawJson {
     let mut writer = ObjectWriter::with_capacity(text.len() + 32);
     writer.text("type", "text").text("text", text);
     writer.finish()

@@ -47,13 +47,13 @@ impl KnownSecrets {
                 }
                 TokenKind::Key => key = decoded(text, &token),
                 TokenKind::Text => {
-                    let said = decoded(text, &token);
-                    edits.note(&key, &said);
+                    let content = decoded(text, &token);
+                    edits.note(&key, &content);
                     // A string without escapes contains no secret if the raw text contains none.
                     if (is_in_raw_text || token.escaped)
-                        && let Cow::Owned(masked) = self.mask(&said)
+                        && let Cow::Owned(masked) = self.mask(&content)
                     {
-                        edits.add(MaskEdit { place: token.range, masked }, file_place(&key, &said));
+                        edits.add(MaskEdit { place: token.range, masked }, file_place(&key, &content));
                     }
                 }
                 TokenKind::Number | TokenKind::True | TokenKind::False | TokenKind::Null => {}
@@ -106,10 +106,10 @@ impl Edits {
     }
 
     /// Records whether a member marks its object as a file.
-    fn note(&mut self, key: &str, said: &str) {
+    fn note(&mut self, key: &str, content: &str) {
         let says_file = match key {
             "mimeType" | "mime" => true,
-            "type" => matches!(said, "image" | "audio"),
+            "type" => matches!(content, "image" | "audio"),
             _ => false,
         };
         if let Some(parent) = self.open.last_mut() {
@@ -140,13 +140,13 @@ enum FilePlace {
     Never,
 }
 
-fn file_place(key: &str, said: &str) -> FilePlace {
+fn file_place(key: &str, content: &str) -> FilePlace {
     let is_base64_byte = |byte: u8| {
         byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=' | b'\r' | b'\n')
     };
     match key {
         // Log messages also have a `data` member, which is text.
-        "data" | "blob" | "b64" if !said.bytes().all(is_base64_byte) => FilePlace::Never,
+        "data" | "blob" | "b64" if !content.bytes().all(is_base64_byte) => FilePlace::Never,
         "blob" | "b64" => FilePlace::Always,
         "data" => FilePlace::InFile,
         _ => FilePlace::Never,

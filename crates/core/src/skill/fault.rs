@@ -137,7 +137,10 @@ impl Fault for SkillFault {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Unknown { .. } => Some("`toolbooth skills list` shows the skills".to_owned()),
+            Self::Unknown { .. } => Some(
+                "`toolbooth skills list` shows the skills, and `toolbooth config check` the errors of those that are left out"
+                    .to_owned(),
+            ),
             Self::NoPlan { .. } => {
                 Some("read its instructions with `toolbooth skills show`, and follow them".to_owned())
             }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use toolbooth_core::call::{Draft, HeldDraft, fingerprint};
 use toolbooth_core::caller::Caller;
-use toolbooth_core::clock::Clock;
+use toolbooth_core::clock::{Clock, milliseconds};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::held::{Answerer, HeldCall, HeldKind, HeldOrigin, HeldState};
 use toolbooth_core::json::{ObjectWriter, RawJson};
@@ -180,7 +180,7 @@ impl Approvals {
         answerer: Answerer,
     ) -> HeldCall {
         let now = self.clock.now_ms();
-        let expires = i64::try_from(self.terms.load().expires.as_millis()).unwrap_or(i64::MAX);
+        let expires = milliseconds(self.terms.load().expires);
         HeldCall {
             id: Uuid::now_v7(),
             kind,

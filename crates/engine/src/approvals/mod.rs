@@ -202,10 +202,10 @@ impl Fault for DecisionFault {
 pub(crate) fn not_held(error: &StoreError) -> Problem {
     match error {
         StoreError::Full { what: HELD_OF_USER } => {
-            Problem::of(&HeldFault::Full { limit: MAX_OPEN_HELD_OF_USER, whose: "of yours" })
+            Problem::of(&HeldFault::Full { limit: MAX_OPEN_HELD_OF_USER, whose: "per user" })
         }
         StoreError::Full { what: HELD } => {
-            Problem::of(&HeldFault::Full { limit: MAX_OPEN_HELD, whose: "of all callers" })
+            Problem::of(&HeldFault::Full { limit: MAX_OPEN_HELD, whose: "in total" })
         }
         error => Problem::of(error),
     }

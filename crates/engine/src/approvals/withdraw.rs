@@ -12,11 +12,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use toolbooth_core::audit::AuditEntry;
-use toolbooth_core::caller::{Admin, Caller};
+use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::held::{Decision, HeldCall, HeldFault, HeldKind, HeldOutcome, HeldState, HeldVerdict};
 use toolbooth_core::job::RunRecord;
 use toolbooth_core::outcome::OutcomeKind;
+use toolbooth_core::permission::{Permission, on_owned_work};
 use toolbooth_store::{HeldFilter, HeldUpdate, StoreError, WorkKind};
 use uuid::Uuid;
 
@@ -103,7 +104,7 @@ impl Cancellations {
 }
 
 impl Approvals {
-    /// Withdraws the held calls of a call, task or run that is being cancelled. Requests of that call are not told: they
+    /// Withdraws the held calls of a call, task or run that is being cancelled. Requests of that call are not notified: they
     /// are cancelled next. A held call for which another request waits, too, is left to that request.
     pub async fn withdraw(&self, cancellation: Cancellation) -> Result<(), Problem> {
         self.withdraw_with(cancellation, Vec::new()).await
@@ -201,7 +202,7 @@ impl Approvals {
         Ok(true)
     }
 
-    /// Withdraws one held call, of a call whose request has ended or waits. Requests that wait for it are told.
+    /// Withdraws one held call, of a call whose request has ended or waits. Requests that wait for it are notified.
     pub async fn withdraw_one(&self, held: &HeldCall, by: &str, reason: &str) -> Result<HeldCall, Problem> {
         let call = held.origin.as_ref().map_or(held.id, |origin| origin.call);
         let cancellation = Cancellation { call, by: by.to_owned(), reason: reason.to_owned() };
@@ -229,7 +230,7 @@ impl Approvals {
         held_of_record: Option<Uuid>,
     ) -> Result<Option<HeldCall>, Problem> {
         let is_theirs = |held: &HeldCall| {
-            let may_cancel = caller.admin == Admin::Yes || held.user == *caller.user;
+            let may_cancel = on_owned_work(caller, &held.user) == Permission::Granted;
             // A step of a plan ends with its plan.
             may_cancel && held.kind == HeldKind::Approval
         };

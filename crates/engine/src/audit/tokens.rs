@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::audit::AuditKind;
 use toolbooth_core::caller::{Caller, OPERATOR_PREFIX};
-use toolbooth_core::clock::Clock;
+use toolbooth_core::clock::{Clock, milliseconds};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::hex::encode as hex;
 use toolbooth_core::token::TokenRecord;
@@ -96,12 +96,12 @@ impl BearerTokens {
         filled.map_err(|_| Problem {
             code: "token.no-randomness",
             blame: Blame::Gateway,
-            message: "no randomness is available for a new token".into(),
+            message: "the system provides no random numbers for a new token".into(),
             hint: None,
         })?;
         let bearer = format!("{PREFIX}{}", hex(&secret));
         let created_ms = self.clock.now_ms();
-        let lasts_ms = lasts.map(|lasts| i64::try_from(lasts.as_millis()).unwrap_or(i64::MAX));
+        let lasts_ms = lasts.map(milliseconds);
         let record = TokenRecord {
             id: hex(&id),
             hash: TokenRecord::hash_of(&bearer),

@@ -10,7 +10,7 @@ use toolbooth_core::fault::Problem;
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_store::{AuditFilter, Store};
 
-/// The longest list of entries in a row, in bytes; of a longer one only the digest is stored.
+/// The longest list of entries in a row, in bytes; only the digest of a longer one is stored.
 const MAX_LISTED: usize = 6 << 10;
 
 /// Writes the trusted entries to the audit, if they differ from the last row.

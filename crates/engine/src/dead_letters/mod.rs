@@ -17,6 +17,7 @@ use crate::answer::Answer;
 use crate::catalog::LiveCatalog;
 use crate::events::EventRing;
 use crate::keys::sealing_key;
+use crate::providers::random_fraction;
 use crate::roster::RosterLink;
 use crate::shared_state::SharedState;
 use crate::terms::{LetterTerms, SharedTerms};
@@ -346,11 +347,4 @@ impl DeadLetters {
         let opened = sealer.open(sealed, &letter.binding()).ok_or(LetterFault::KeyLost { id })?;
         CallCopy::read(opened).ok_or(LetterFault::KeyLost { id })
     }
-}
-
-/// A random number from 0 to 1.
-fn random_fraction() -> f64 {
-    let mut bytes = [0_u8; 4];
-    let _ = getrandom::fill(&mut bytes);
-    f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
 }

@@ -6,6 +6,7 @@ use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::dead_letter::{DeadLetter, LetterFault, LetterState, LetterStep};
 use toolbooth_core::event::EventKind;
 use toolbooth_core::fault::Problem;
+use toolbooth_core::permission::{Permission, on_owned_work};
 use toolbooth_store::{LetterFilter, LetterUpdate};
 use uuid::Uuid;
 
@@ -30,7 +31,7 @@ impl DeadLetters {
     /// A letter. One that the caller may not see is reported as unknown.
     pub async fn get(&self, caller: &Caller, id: Uuid) -> Result<DeadLetter, Problem> {
         let found = self.store.letter(id).await.map_err(|error| Problem::of(&error))?;
-        let visible = |letter: &DeadLetter| letter.user == *caller.user || caller.admin == Admin::Yes;
+        let visible = |letter: &DeadLetter| on_owned_work(caller, &letter.user) == Permission::Granted;
         found.filter(visible).ok_or_else(|| Problem::of(&LetterFault::Unknown { id }))
     }
 

@@ -1,9 +1,9 @@
 //! Cleanup after an earlier process: unfinished uploads, content without a row, open grants.
 
 use super::CallerFiles;
-use super::grant::milliseconds;
 use futures_util::TryStreamExt;
 use std::sync::Arc;
+use toolbooth_core::clock::milliseconds;
 use toolbooth_store::BlobError;
 
 /// The number of blobs that are compared at once.

@@ -26,7 +26,7 @@ const MAX_COUNTED: usize = 100_000;
 /// Why a token is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenRefusal {
-    /// It is missing, altered, expired or used up, or its call has ended. The caller is not told which.
+    /// It is missing, altered, expired or used up, or its call has ended. The caller does not learn which.
     #[error("a valid token is needed to fetch this file")]
     Invalid,
     /// It is valid, but for another file.

@@ -6,10 +6,10 @@
 
 use super::CallerFiles;
 use std::sync::Arc;
-use std::time::Duration;
 use toolbooth_core::call::Draft;
 use toolbooth_core::call::inject::{FileFault, FileUrlSource, SignedUrl, UnknownName, file_names};
 use toolbooth_core::caller::Caller;
+use toolbooth_core::clock::milliseconds;
 use toolbooth_core::names::ServerName;
 use uuid::Uuid;
 
@@ -100,8 +100,4 @@ impl Drop for FileGrant {
 /// Whether a value is a URL, which never names a file, even if its path ends in a file's name.
 fn is_url(name: &str) -> bool {
     name.contains("://")
-}
-
-pub(super) fn milliseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

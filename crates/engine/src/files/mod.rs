@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::inject::{TokenKeys, UnknownName, Uses};
 use toolbooth_core::caller::Caller;
-use toolbooth_core::clock::Clock;
+use toolbooth_core::clock::{Clock, milliseconds};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::file::{DEFAULT_MIME, FileName, FileOrigin, FileRow, clean_mime, guess_mime};
 use toolbooth_store::{BlobStream, Blobs, FileFilter, FileQuota, Store, StoreError};
@@ -288,7 +288,7 @@ impl CallerFiles {
     /// Removes files that are older than the configured age, and returns their number.
     pub(crate) async fn purge(&self, wall_ms: i64) -> Result<usize, StoreError> {
         let Some(keep) = self.terms.load().keep else { return Ok(0) };
-        let horizon_ms = wall_ms.saturating_sub(grant::milliseconds(keep));
+        let horizon_ms = wall_ms.saturating_sub(milliseconds(keep));
         let mut removed = 0;
         loop {
             let old = self.store.files_before(horizon_ms).await?;

@@ -11,13 +11,14 @@ use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 use toolbooth_core::audit::{AuditEntry, AuditKind};
-use toolbooth_core::caller::{Admin, Caller};
+use toolbooth_core::caller::Caller;
 use toolbooth_core::event::EventKind;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::job::{
     ANY_PERSONA, DefinitionSource, JobDefinition, JobFault, JobRecord, JobRunState, JobState, RunRecord,
     RunTrigger, WorkOwner, extended, user_key,
 };
+use toolbooth_core::permission::{Permission, on_owned_work};
 use toolbooth_core::persona::is_same_name;
 use toolbooth_core::registry::SharedTools;
 use toolbooth_store::{WorkChange, WorkKind, WorkUpdate};
@@ -249,7 +250,11 @@ impl Jobs {
             return self.visible_job(caller, name).await;
         }
         let Some(job) = known.record.clone().filter(|job| job.next_run_ms.is_some() || job.paused) else {
-            return Err(fault(&JobFault::NoSchedule { name: known.definition.name }));
+            let (state, name) = (known.state(), known.definition.name.clone());
+            return Err(fault(&match next_time(&known.definition, self.clock.now_ms()) {
+                Some(_) => JobFault::NotScheduled { name, state },
+                None => JobFault::NoSchedule { name },
+            }));
         };
         self.check_owner(caller, &job)?;
         if job.paused == paused {
@@ -276,7 +281,7 @@ impl Jobs {
         known: KnownJob,
         expected_ms: Option<i64>,
     ) -> Result<(), Problem> {
-        // The end of its run changes the job, so a later change cannot be told from that one.
+        // The end of its run changes the job too, so this check cannot distinguish a later change from it.
         let mut expected_ms = expected_ms;
         if known.record.as_ref().is_some_and(|job| job.active_run.is_some()) {
             self.end_active(caller, &known, JobRunState::Cancelled).await?;
@@ -471,7 +476,7 @@ impl Jobs {
     }
 
     pub(super) fn check_owner(&self, caller: &Caller, job: &JobRecord) -> Result<(), Problem> {
-        match job.owner.user == *caller.user || caller.admin == Admin::Yes {
+        match on_owned_work(caller, &job.owner.user) == Permission::Granted {
             true => Ok(()),
             false => Err(fault(&JobFault::NotOwner { name: job.name.clone() })),
         }

@@ -124,7 +124,7 @@ impl Jobs {
         let mut skipped = None;
         if missed > 0 {
             let reason = match (still_running, &definition) {
-                (_, None) => "its definition is gone",
+                (_, None) => "its definition was removed",
                 (true, _) => "the run before it had not ended",
                 (false, _) => "no gateway was running in time",
             };

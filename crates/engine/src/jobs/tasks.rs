@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 use toolbooth_core::audit::{AuditEntry, AuditKind};
-use toolbooth_core::caller::{Admin, Caller};
+use toolbooth_core::caller::Caller;
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::job::{
@@ -335,7 +335,7 @@ fn is_visible(caller: &Caller, task: &TaskRecord) -> bool {
 }
 
 fn check_owner(caller: &Caller, task: &TaskRecord) -> Result<(), Problem> {
-    match task.owner.user == *caller.user || caller.admin == Admin::Yes {
+    match on_owned_work(caller, &task.owner.user) == Permission::Granted {
         true => Ok(()),
         false => Err(fault(&JobFault::NotOwner { name: task.definition.name.clone() })),
     }

@@ -402,7 +402,7 @@ fn decided(held: Option<&HeldCall>, id: Uuid) -> Option<StepRecord> {
         error: Some(StepError { code: code.to_owned(), message, hint: None }),
         ..StepRecord::of_state(StepState::Failed)
     };
-    let Some(held) = held else { return Some(failed("call.unknown", format!("held call {id} is gone"))) };
+    let Some(held) = held else { return Some(failed("call.unknown", format!("held call {id} was deleted"))) };
     let outcome = held.outcome.as_ref();
     let results = outcome.and_then(|outcome| outcome.result.as_ref()).map(results_of);
     let record = match held.state {

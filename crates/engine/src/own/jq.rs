@@ -91,21 +91,21 @@ pub(super) async fn run(
         (out, read.is_ok_and(|read| read as u64 == most))
     };
     let hearing = async move {
-        let mut said = Vec::new();
-        let _ = complaint.take(MAX_COMPLAINT).read_to_end(&mut said).await;
-        String::from_utf8_lossy(&said).trim().to_owned()
+        let mut errors = Vec::new();
+        let _ = complaint.take(MAX_COMPLAINT).read_to_end(&mut errors).await;
+        String::from_utf8_lossy(&errors).trim().to_owned()
     };
     let work = async {
         let rest = async { tokio::join!(feeding, hearing).1 };
         tokio::pin!(reading, rest);
-        let (out, is_full, said) = tokio::select! {
+        let (out, is_full, errors) = tokio::select! {
             (out, is_full) = &mut reading => match is_full {
                 true => (out, true, String::new()),
                 false => (out, false, rest.await),
             },
-            said = &mut rest => {
+            errors = &mut rest => {
                 let (out, is_full) = reading.await;
-                (out, is_full, said)
+                (out, is_full, errors)
             }
         };
         // Once there is enough output, the rest is not awaited.
@@ -114,7 +114,7 @@ pub(super) async fn run(
         }
         match child.wait().await {
             Ok(status) if status.success() => Ok((out, false)),
-            Ok(status) if status.code() == Some(1) && !said.is_empty() => Err(JqFault::Failed(said)),
+            Ok(status) if status.code() == Some(1) && !errors.is_empty() => Err(JqFault::Failed(errors)),
             // It was killed by a limit.
             Ok(_) => Err(JqFault::Failed("it needed too much memory or time".into())),
             Err(error) => Err(JqFault::Unavailable(error)),

@@ -27,7 +27,7 @@ use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_core::manifest::ConsentTerm;
 use toolbooth_core::names::ServerName;
 use toolbooth_core::own_names::{CANVAS, OWN_SERVER};
-use toolbooth_core::result::budget::READER;
+use toolbooth_core::result::budget::{READER, text_block};
 use toolbooth_core::server::{ServerEntry, SideEffects, Transport};
 use toolbooth_wire::Era;
 use uuid::Uuid;
@@ -147,10 +147,4 @@ fn answer_as(name: &str, outcome: OwnToolResult) -> Answer {
     }
     let facts = ResultFacts { is_error, has_extras: true, ..ResultFacts::default() };
     Answer::Result { result: result.finish(), era: Era::Legacy, facts, warnings: Vec::new() }
-}
-
-fn text_block(text: &str) -> RawJson {
-    let mut block = ObjectWriter::with_capacity(text.len() + 32);
-    block.text("type", "text").text("text", text);
-    block.finish()
 }

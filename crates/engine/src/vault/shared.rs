@@ -57,7 +57,7 @@ impl SharedVault {
         } else {
             let sealer = self.in_file.folder.sealer().await.ok_or("the store has no key")?;
             let sealed = sealer.seal(value, self.context(key).as_bytes());
-            (sealed.ok_or("no randomness is available")?, i64::MAX)
+            (sealed.ok_or("the system provides no random numbers")?, i64::MAX)
         };
         let record = SharedRecord {
             kind: SharedKind::Vault,

@@ -28,6 +28,12 @@ fn job(recurrence: Value) -> Value {
     json!({ "name": "brief", "plan": [{ "id": "one", "tool": "mcp.mail.work" }], "recurrence": recurrence })
 }
 
+/// Starts the schedule of the job.
+async fn schedule(world: &World) {
+    let jobs = world.engine.jobs();
+    jobs.transition(&world.caller, "brief", JobState::Scheduled, None).await.expect("scheduled");
+}
+
 async fn create(world: &World, body: &Value) {
     world.engine.jobs().create(&world.caller, body).await.expect("created");
 }
@@ -96,12 +102,7 @@ async fn a_job_with_an_end_date_ends() {
     let world = Setup::with(&[&peer]).start().await;
     // The tests begin at 2027-01-15T08:00:00Z.
     create(&world, &job(json!({ "cron": "*/10 * * * *", "end_date": "2027-01-15T08:25:00Z" }))).await;
-    world
-        .engine
-        .jobs()
-        .transition(&world.caller, "brief", JobState::Scheduled, None)
-        .await
-        .expect("scheduled");
+    schedule(&world).await;
     pass(&world, 3_600).await;
     assert_eq!((runs(&world).await.len(), state(&world).await), (2, JobState::Succeeded));
 }
@@ -114,12 +115,7 @@ async fn a_missed_time_runs_once_within_its_grace_period() {
         let world = Setup::with(&[&peer]).store(&store).start().await;
         let recurrence = json!({ "cron": "5 8 * * *", "grace_seconds": 600 });
         create(&world, &job(recurrence)).await;
-        world
-            .engine
-            .jobs()
-            .transition(&world.caller, "brief", JobState::Scheduled, None)
-            .await
-            .expect("scheduled");
+        schedule(&world).await;
         // No gateway looks.
         sleep(Duration::from_secs(away)).await;
         pass(&world, 2).await;
@@ -203,12 +199,7 @@ async fn a_time_that_comes_while_the_job_runs_is_missed() {
     });
     let world = Setup::with(&[&peer]).start().await;
     create(&world, &job(json!({ "frequency": "minutely" }))).await;
-    world
-        .engine
-        .jobs()
-        .transition(&world.caller, "brief", JobState::Scheduled, None)
-        .await
-        .expect("scheduled");
+    schedule(&world).await;
     pass(&world, 50).await;
     start(&world).await.expect("started");
     assert_eq!(start(&world).await.expect_err("it runs").code, "job.running");
@@ -280,12 +271,7 @@ async fn a_failed_run_is_escalated_and_pauses_the_schedule() {
     let mut body = job(json!({ "frequency": "minutely" }));
     body["escalation_policy"] = json!({ "triggers": ["failed"], "actions": ["pause"], "contact": "ops" });
     create(&world, &body).await;
-    world
-        .engine
-        .jobs()
-        .transition(&world.caller, "brief", JobState::Scheduled, None)
-        .await
-        .expect("scheduled");
+    schedule(&world).await;
     pass(&world, 200).await;
     let runs = runs(&world).await;
     assert_eq!((runs.len(), runs[0].state), (1, JobRunState::Failed), "{runs:?}");
@@ -354,12 +340,7 @@ async fn an_overdue_run_pauses_the_schedule_while_it_runs() {
     let mut body = job(json!({ "frequency": "minutely" }));
     body["escalation_policy"] = json!({ "triggers": ["overdue"], "actions": ["pause"], "timeframe": "5s" });
     create(&world, &body).await;
-    world
-        .engine
-        .jobs()
-        .transition(&world.caller, "brief", JobState::Scheduled, None)
-        .await
-        .expect("scheduled");
+    schedule(&world).await;
     pass(&world, 200).await;
     let runs = runs(&world).await;
     assert_eq!((runs.len(), runs[0].state), (1, JobRunState::Succeeded), "{runs:?}");

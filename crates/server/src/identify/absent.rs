@@ -3,9 +3,9 @@
 use super::ClaimedIdentity;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 use toolbooth_core::caller::IdentifiedBy;
-use toolbooth_core::clock::Clock;
+use toolbooth_core::clock::{Clock, milliseconds, unix_ms};
 use toolbooth_engine::SignInRecord;
 
 /// Maximum number of users in memory; the store has more.
@@ -35,14 +35,14 @@ impl SignInCache {
             groups: claimed.groups.clone(),
             persona: claimed.persona.clone(),
             level: claimed.level.clone(),
-            until_ms: millis(until),
+            until_ms: unix_ms(until),
         };
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = |known: &SignInRecord| match claimed.until {
             Some(_) => *known == sign_in,
             // A slightly later expiry alone is not new.
             None => {
-                let fresh = known.until_ms > sign_in.until_ms - millis(UNIX_EPOCH + VALID_FOR) / 2;
+                let fresh = known.until_ms > sign_in.until_ms - milliseconds(VALID_FOR) / 2;
                 fresh
                     && SignInRecord { until_ms: 0, ..known.clone() }
                         == SignInRecord { until_ms: 0, ..sign_in.clone() }
@@ -74,16 +74,11 @@ impl SignInCache {
     ) -> Option<ClaimedIdentity> {
         let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         let latest = users.get(user).cloned().or(kept)?;
-        if latest.until_ms <= millis(now) || latest.issuer != issuer {
+        if latest.until_ms <= unix_ms(now) || latest.issuer != issuer {
             return None;
         }
         let SignInRecord { user, issuer: _, groups, persona, level, until_ms: _ } = latest;
         let identified_by = IdentifiedBy::SignedToken;
         Some(ClaimedIdentity { user, groups, persona, level, identified_by, until: None })
     }
-}
-
-fn millis(time: SystemTime) -> i64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

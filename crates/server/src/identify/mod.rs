@@ -390,7 +390,7 @@ impl Authenticator {
         matches!(refused, Unidentified::Throttled { .. }).then_some(refused)
     }
 
-    /// Whether too many bad credentials came from an address recently.
+    /// Whether too many invalid credentials were sent from an address recently.
     pub fn is_throttled(&self, via: Ingress) -> bool {
         matches!(via, Ingress::Network(address) if self.throttle.wait(address, Instant::now()).is_some())
     }

@@ -23,7 +23,7 @@ pub enum Unidentified {
     #[error("the credential was not accepted")]
     Refused,
     /// Too many bad credentials came from one address.
-    #[error("too many bad credentials came from your address")]
+    #[error("too many invalid credentials were sent from your address")]
     Throttled {
         /// How long to wait.
         seconds: u64,

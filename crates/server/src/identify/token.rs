@@ -5,7 +5,7 @@ use super::refusal::Unidentified;
 use async_trait::async_trait;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use toolbooth_core::caller::IdentifiedBy;
-use toolbooth_core::clock::Clock;
+use toolbooth_core::clock::{Clock, unix_ms};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::token::{TokenRecord, TokenStatus};
 use toolbooth_engine::{BearerTokens, SignInRecord};
@@ -56,7 +56,7 @@ pub(super) fn identity_of(
     tokens: &[TokenRecord],
     now: SystemTime,
 ) -> Option<ClaimedIdentity> {
-    let now_ms = millis(now);
+    let now_ms = unix_ms(now);
     let mut live = tokens.iter().filter(|record| {
         record.user == user
             && record.status(now_ms) == TokenStatus::Live
@@ -85,11 +85,6 @@ pub(super) fn identity_of(
         identified_by,
         ..ClaimedIdentity::default()
     })
-}
-
-fn millis(time: SystemTime) -> i64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// The identity that a token gives, if it is valid.

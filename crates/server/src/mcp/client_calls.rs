@@ -6,8 +6,9 @@ use super::cancel::Cancel;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolbooth_core::call::IncomingCall;
-use toolbooth_core::caller::{Admin, Caller, ClientFacts};
+use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::permission::{Permission, on_owned_work};
 use uuid::Uuid;
 
 /// The number of shards.
@@ -86,7 +87,8 @@ impl ClientCalls {
         let mut found = Vec::new();
         for shard in &self.shards {
             let calls = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            let visible = calls.iter().filter(|(_, call)| may_see(caller, &call.user));
+            let visible =
+                calls.iter().filter(|(_, call)| on_owned_work(caller, &call.user) == Permission::Granted);
             found.extend(visible.map(|(id, call)| (*id, call.clone())));
         }
         found
@@ -95,13 +97,16 @@ impl ClientCalls {
     /// The user of a call, if the caller may see it.
     pub fn user_of(&self, id: Uuid, caller: &Caller) -> Option<Arc<str>> {
         let calls = self.shard(id);
-        calls.get(&id).map(|call| call.user.clone()).filter(|user| may_see(caller, user))
+        calls
+            .get(&id)
+            .map(|call| call.user.clone())
+            .filter(|user| on_owned_work(caller, user) == Permission::Granted)
     }
 
     /// Cancels a call; returns its user, or `None` if the caller sees no such call.
     pub fn cancel(&self, id: Uuid, caller: &Caller) -> Option<Arc<str>> {
         let calls = self.shard(id);
-        let call = calls.get(&id).filter(|call| may_see(caller, &call.user))?;
+        let call = calls.get(&id).filter(|call| on_owned_work(caller, &call.user) == Permission::Granted)?;
         call.cancel.cancel();
         Some(call.user.clone())
     }
@@ -113,13 +118,10 @@ impl ClientCalls {
     }
 }
 
-fn may_see(caller: &Caller, user: &str) -> bool {
-    caller.admin == Admin::Yes || *caller.user == *user
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use toolbooth_core::caller::Admin;
 
     fn caller(user: &str, admin: Admin) -> Caller {
         Caller { admin, ..Caller::owner(user) }

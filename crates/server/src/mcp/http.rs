@@ -137,7 +137,7 @@ async fn post(
         }
         Err(BodyReadError::TooSlow) => {
             let data = serde_json::json!({"toolbooth": {"code": "request.too-slow"}});
-            let error = RpcError::new(INVALID_REQUEST, "Invalid Request: the body came too slowly");
+            let error = RpcError::new(INVALID_REQUEST, "Invalid Request: the body arrived too slowly");
             let error = error.with_data(RawJson::from_value(&data));
             return closing(failure(StatusCode::REQUEST_TIMEOUT, None, &error));
         }

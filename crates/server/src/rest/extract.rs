@@ -137,7 +137,7 @@ pub fn too_slow() -> Problem {
     Problem {
         code: "request.too-slow",
         blame: Blame::Caller,
-        message: "the body came too slowly".into(),
+        message: "the body arrived too slowly".into(),
         hint: Some("send it without pauses; upload large files to /files".into()),
     }
 }

@@ -115,11 +115,14 @@ fn add_common(operation: &mut Value, endpoint: &Endpoint, access: Access) {
     if access != Access::Public {
         common.push((401, "`auth.required` or `auth.refused`: the credential is missing or not valid."));
         common.push((403, "`persona.unknown`: the persona does not exist or the caller may not use it."));
-        common.push((429, "`auth.too-many-attempts`: too many bad credentials came from this address."));
+        common.push((
+            429,
+            "`auth.too-many-attempts`: too many invalid credentials were sent from this address.",
+        ));
         common.push((503, "`auth.unavailable`: credentials cannot be checked at the moment."));
     }
     if has_body {
-        common.push((408, "`request.too-slow`: the body came too slowly."));
+        common.push((408, "`request.too-slow`: the body arrived too slowly."));
         common.push((413, "`request.too-large`: the body is too large."));
     }
     if operation.pointer("/requestBody/content/application~1json").is_some() {

@@ -12,9 +12,10 @@ use crate::identify::oidc::{LoginError, ProviderTokens};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 use tokio::time::sleep;
 use toolbooth_core::audit::AuditKind;
+use toolbooth_core::clock::unix_ms;
 use toolbooth_core::fault::{Fault, Problem};
 use toolbooth_core::secret::SecretText;
 use toolbooth_engine::{Act, ConsoleSession, RenewableIdToken, SessionCredential, SessionUse};
@@ -52,7 +53,7 @@ pub(crate) fn session_credential(
     let ProviderTokens { id_token, refresh_token } = tokens;
     match (refresh_token, expires) {
         (Some(refresh_token), Some(expires)) => {
-            let expires_ms = millis(expires);
+            let expires_ms = unix_ms(expires);
             (SessionCredential::Renewable(RenewableIdToken { id_token, refresh_token, expires_ms }), None)
         }
         (_, expires) => (SessionCredential::IdToken(id_token), expires),
@@ -188,7 +189,7 @@ async fn next_credential(
     if *user != *session.user {
         return Err(LoginError::BadIdToken);
     }
-    let expires_ms = expires.map(millis).ok_or(LoginError::BadIdToken)?;
+    let expires_ms = expires.map(unix_ms).ok_or(LoginError::BadIdToken)?;
     let refresh_token = refresh_token.unwrap_or(tokens.refresh_token);
     Ok(SessionCredential::Renewable(RenewableIdToken { id_token, refresh_token, expires_ms }))
 }
@@ -222,11 +223,6 @@ async fn record_end(rest: &RestState, user: &str, code: &'static str) {
 fn unavailable(problem: Problem) -> Unidentified {
     tracing::warn!("a session of the console could not be renewed: {}", problem.message);
     Unidentified::Unavailable
-}
-
-fn millis(time: SystemTime) -> i64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

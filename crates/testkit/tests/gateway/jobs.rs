@@ -89,6 +89,10 @@ async fn a_job_is_created_run_scheduled_and_cancelled() {
     let other =
         json!({ "name": "daily", "plan": ledger_job()["plan"], "recurrence": ledger_job()["recurrence"] });
     post(&http, "/jobs", other).await;
+    let (status, problem) = post(&http, "/jobs/daily/schedule/pause", json!({})).await;
+    assert_eq!((status, &problem["code"]), (409, &json!("job.no-schedule")));
+    let sentence = problem["title"].as_str().unwrap();
+    assert!(sentence.contains("draft and not scheduled"), "{sentence}");
     // A job with a recurrence can be tried before it is scheduled.
     let (_, run) = post(&http, "/jobs/daily/run", json!({ "arguments": { "text": "trial" } })).await;
     run_in(&http, "daily", &id(&run), &["succeeded"]).await;

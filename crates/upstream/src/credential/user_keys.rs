@@ -74,7 +74,7 @@ pub enum KeyChange {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UserKeyError {
     /// It cannot be a key.
-    #[error("this cannot be a key: {0}")]
+    #[error("the key is not valid: {0}")]
     Invalid(&'static str),
     /// Too many users have given one.
     #[error("server `{0}` already has the keys of {MAX_KEYS} users, the limit")]

@@ -105,7 +105,7 @@ fn unreachable(failure: SendError) -> HttpError {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use ::http::StatusCode;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -166,7 +166,7 @@ fn unreadable() -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::super::client::{HttpOrigin, OriginClient};
     use super::super::request_headers::RequestHeaders;
     use super::super::send_error::SendError;

@@ -123,13 +123,13 @@ pub(super) fn read(text: &[u8]) -> Result<Option<(ResponseHead, usize)>, &'stati
         } else if status.is_redirection() && is(&LOCATION) {
             head.location = Some(header.value.into());
         } else if is(&WWW_AUTHENTICATE)
-            && let Some(said) = std::str::from_utf8(header.value).ok().filter(|said| said.is_ascii())
+            && let Some(text) = std::str::from_utf8(header.value).ok().filter(|text| text.is_ascii())
         {
             let challenge = head.challenge.get_or_insert_default();
             if !challenge.is_empty() {
                 challenge.push_str(", ");
             }
-            challenge.push_str(said);
+            challenge.push_str(text);
         }
     }
     head.frame(coding);
@@ -177,7 +177,7 @@ fn length(value: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     fn framed(head: &str) -> Result<(Framing, ConnectionReuse), &'static str> {

@@ -93,12 +93,12 @@ pub struct LlmFailure {
     /// What went wrong.
     pub error: LlmError,
     /// The endpoint's reason with secrets masked.
-    pub said: Option<String>,
+    pub reason: Option<String>,
 }
 
 impl From<LlmError> for LlmFailure {
     fn from(error: LlmError) -> Self {
-        Self { error, said: None }
+        Self { error, reason: None }
     }
 }
 

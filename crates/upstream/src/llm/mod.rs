@@ -225,7 +225,7 @@ impl LlmClient {
             status => LlmError::Refused { status },
         };
         let key = self.key.as_ref().and_then(|key| key.to_str().ok()?.strip_prefix("Bearer "));
-        LlmFailure { error, said: error::reason_in(&body, key) }
+        LlmFailure { error, reason: error::reason_in(&body, key) }
     }
 }
 

@@ -162,7 +162,7 @@ pub enum OAuthError {
     #[error("no sign-in to this server is in progress")]
     NoSignIn,
     /// The operating system gave no randomness.
-    #[error("no randomness is available")]
+    #[error("the system provides no random numbers")]
     NoRandomness,
 }
 

@@ -212,7 +212,7 @@ fn usable(what: &'static str, text: &str) -> Result<Url, OAuthError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     #[test]

@@ -37,7 +37,7 @@ pub(super) struct CheckedLaunch {
     pub args: Vec<OsString>,
     pub folder: PathBuf,
     pub env: Vec<(String, String)>,
-    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux has a reaper"))]
     pub reaper: Reaper,
 }
 

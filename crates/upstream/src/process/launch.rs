@@ -116,7 +116,7 @@ fn check_values(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use toolbooth_core::fault::Fault;
 

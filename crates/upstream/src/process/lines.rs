@@ -204,7 +204,7 @@ fn keep_last(kept: &mut Vec<u8>, part: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use proptest::prelude::*;
     use std::collections::VecDeque;

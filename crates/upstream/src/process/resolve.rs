@@ -117,7 +117,7 @@ fn interpreter(first_line: &str) -> Option<Interpreter> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;

@@ -76,8 +76,8 @@ mod tests {
             body: None,
             allow_private: false,
         };
-        let said = "api.example.com customers plain-words orange-key hunter2 literal-key warehouse";
-        let masked = SecretFilter::of(&request).redact(said.to_owned());
+        let text = "api.example.com customers plain-words orange-key hunter2 literal-key warehouse";
+        let masked = SecretFilter::of(&request).redact(text.to_owned());
         let expected = "api.example.com customers plain-words [redacted] [redacted] [redacted] [redacted]";
         assert_eq!(masked, expected);
     }

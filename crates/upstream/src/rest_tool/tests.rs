@@ -1,5 +1,5 @@
 //! Requests to services on this machine.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
 use serde_json::json;

@@ -1,5 +1,5 @@
 //! Servers on WebSockets and on the older HTTP+SSE transport, on this machine.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod missing_command;
 mod real;

@@ -116,7 +116,7 @@ fn only_one(mut matching: Vec<String>, text: &str) -> Result<Option<String>, Com
 }
 
 /// Finds the full id of a run for a part of it. `work` is the path of the job or skill. A text that fits no run is returned
-/// as it is, and the gateway says that there is no such run.
+/// as it is, and the gateway answers that it has no such run.
 pub async fn run_id(gateway: &GatewayHandle, work: &str, text: &str) -> Result<String, CommandFailure> {
     let text = text.to_ascii_lowercase();
     let is_part = text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');

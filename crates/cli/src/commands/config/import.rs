@@ -103,8 +103,8 @@ fn survey(global: &GlobalOptions, sources: &Sources) -> CommandResult {
     }
     if plans.is_empty() {
         let known: Vec<&str> = ClientId::all().map(ClientId::as_str).collect();
-        let said = format!("No other client has servers here (looked for {}).", known.join(", "));
-        render::print(&format!("{}\n", render::wrap(&said, 2)));
+        let sentence = format!("No other client has servers here (looked for {}).", known.join(", "));
+        render::print(&format!("{}\n", render::wrap(&sentence, 2)));
         return Ok(Exit::Ok);
     }
     let mut text = String::new();

@@ -18,6 +18,7 @@ pub struct ClientFile {
     pub path: PathBuf,
     /// The path of its backup.
     pub backup: PathBuf,
+    home: Option<PathBuf>,
     title: &'static str,
 }
 
@@ -35,7 +36,7 @@ impl ClientFile {
         let path = path.canonicalize().unwrap_or(path);
         let mut backup = path.clone().into_os_string();
         backup.push(BACKUP);
-        Ok(Self { path, backup: backup.into(), title: client.title() })
+        Ok(Self { path, backup: backup.into(), home: sources.home.clone(), title: client.title() })
     }
 
     /// Reads the file; `None` if it does not exist.
@@ -71,9 +72,18 @@ impl ClientFile {
         self.replace(&self.path, text)
     }
 
-    /// Removes the file.
+    /// Removes the file, and its folders if they are empty: the folder of a client counts as its installation.
     pub fn remove(&self) -> Result<(), CommandFailure> {
-        std::fs::remove_file(&self.path).map_err(|error| self.unwritable(&self.path, &error))
+        std::fs::remove_file(&self.path).map_err(|error| self.unwritable(&self.path, &error))?;
+        let is_clients =
+            |folder: &&Path| Some(*folder) != self.home.as_deref() && !folder.ends_with(".config");
+        for folder in self.path.ancestors().skip(1).take_while(is_clients) {
+            // A folder that has other files stays.
+            if std::fs::remove_dir(folder).is_err() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn replace(&self, path: &Path, text: &str) -> Result<(), CommandFailure> {

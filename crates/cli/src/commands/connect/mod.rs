@@ -6,6 +6,7 @@ use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
 use crate::global_options::GlobalOptions;
+use crate::install_method::InstallMethod;
 use crate::remote_gateway::RemoteGateway;
 use crate::render;
 use clap::Args;
@@ -63,6 +64,9 @@ pub fn run(global: &GlobalOptions, arguments: &ConnectArguments) -> CommandResul
         file.keep_backup(before.as_deref())?;
         file.write(&after)?;
     }
+    if matches!(entry, GatewayEntry::Stdio { .. }) {
+        warn_of_cache();
+    }
     if global.json {
         render::print_json(&report);
         return Ok(Exit::Ok);
@@ -110,6 +114,14 @@ pub fn program() -> String {
     });
     let is_this = |file: &PathBuf| file.canonicalize().ok() == running.canonicalize().ok();
     started.filter(is_this).unwrap_or(running).display().to_string()
+}
+
+/// Warns if this program is in a cache: the path that a command writes into a file would stop working.
+pub fn warn_of_cache() {
+    let program = std::env::current_exe().and_then(|program| program.canonicalize()).unwrap_or_default();
+    if let Some(warning) = InstallMethod::of_running(&program).cache_warning() {
+        render::complain(&format!("{}\n", render::wrap(&format!("warning: {warning}"), 0)));
+    }
 }
 
 /// The configuration files of this command line, as absolute paths: a client may start us in any folder.

@@ -201,19 +201,8 @@ mod tests {
     // No client can connect to 0.0.0.0, so the greeting has another address.
     #[test]
     fn a_gateway_on_all_addresses_is_reached_at_one() {
-        let record = GatewayRecord {
-            url: "http://127.0.0.1:80".into(),
-            pid: 1,
-            started: None,
-            socket: PathBuf::new(),
-            control: None,
-            version: "1".into(),
-            named: Vec::new(),
-            linger_seconds: None,
-            started_in: None,
-            log: None,
-            stopping: false,
-        };
+        let record =
+            GatewayRecord { url: "http://127.0.0.1:80".into(), ..GatewayRecord::of_test(Path::new("")) };
         let mut settings = Settings::default();
         assert_eq!(title(&record, &settings), "Toolbooth 1 is listening on http://127.0.0.1:80");
         settings.listen.0 = "0.0.0.0:80".parse().expect("an address");

@@ -189,7 +189,7 @@ async fn serve(
             record.stopping = true;
             // Other commands say that the gateway is stopping. Without it, they say that none is running.
             if present && let Err(error) = record.announce(&settings.data_dir) {
-                tracing::warn!("other commands cannot be told that the gateway is stopping: {error}");
+                tracing::warn!("other commands cannot be notified that the gateway is stopping: {error}");
             }
             serving.await;
         }

@@ -313,10 +313,15 @@ async fn apply(
     }
     let changed = setting_changes::changed(&active.settings, settings);
     let restart = setting_changes::waiting_for_restart(&active.started, settings);
+    // A saved file and `toolbooth reload` are two reloads of one change.
+    let is_reported = restart == setting_changes::waiting_for_restart(&active.started, &active.settings);
     active.replace_by(&loaded);
     status.read_from(read_files(&loaded));
     status.set_settings(shown_settings(&loaded));
-    report_restart(door, status, &restart);
+    status.needs_restart(restart.iter().map(|name| (*name).to_owned()).collect());
+    if !is_reported {
+        report_restart(door, &restart);
+    }
     let findings: Vec<String> = loaded.findings.iter().map(toolbooth_config::render).collect();
     Ok(serde_json::json!({
         "applied": applied, "settings": changed, "restart_needed": restart, "findings": findings,
@@ -333,8 +338,8 @@ impl ActiveConfig {
     }
 }
 
-/// Reports settings that need a restart: in the log, as an event and in the status.
-fn report_restart(door: &Door, status: &ConfigStatus, settings: &[&'static str]) {
+/// Reports settings that need a restart in the log and as an event.
+fn report_restart(door: &Door, settings: &[&'static str]) {
     if settings.is_empty() {
         return;
     }
@@ -343,7 +348,6 @@ fn report_restart(door: &Door, status: &ConfigStatus, settings: &[&'static str])
     tracing::warn!(code = "config.restart-needed", "{message}");
     let event = Event::new(EventKind::ConfigError).code("config.restart-needed");
     door.engine.events().emit(event.with("message", message.as_str()));
-    status.needs_restart(settings.iter().map(|name| (*name).to_owned()).collect());
 }
 
 /// Records the reload and the trusted entries in the audit. The configuration is already in force, so a failure is

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_told_apart() {
+    fn places_are_distinguished() {
         let cases = [
             ("https://a.example/mcp", Some(AdditionKind::Url("https://a.example/mcp"))),
             ("io.github.ann/weather", Some(AdditionKind::Registry("io.github.ann/weather"))),

@@ -132,7 +132,7 @@ fn manifest_folder(beside: &Path, loaded: &LoadedConfig) -> PathBuf {
     named.cloned().unwrap_or_else(|| folder.join("tools"))
 }
 
-/// Manifests stand beside a `toolbooth.*` file. Writes one if the folder has no such file.
+/// Manifests are read from the folder of a `toolbooth.*` file. Writes one if the folder has none.
 fn make_folder_count(beside: &Path, loaded: &LoadedConfig) -> Result<(), CommandFailure> {
     if loaded.settings.manifests.tools.contains(&manifest_folder(beside, loaded)) {
         return Ok(());

@@ -38,7 +38,7 @@ pub struct ServiceArguments {
 
 #[derive(Debug, Subcommand)]
 enum ServiceAction {
-    /// Start the gateway at login, now and from now on.
+    /// Start the gateway now, and at every login.
     #[command(after_help = "\
 Writes a systemd user unit (Linux) or a launchd file (macOS) for the current user; no root rights are needed. The \
 service runs with the PATH and the configuration options of this command. It does not have the other variables of your \
@@ -112,6 +112,7 @@ fn install(global: &GlobalOptions, options: &InstallOptions) -> CommandResult {
         return Ok(Exit::Ok);
     }
     refuse_foreign(&file)?;
+    connect::warn_of_cache();
     write(&file, &text)?;
     in_runtime(async {
         let outcome = match options.no_start {

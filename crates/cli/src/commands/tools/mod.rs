@@ -266,14 +266,15 @@ async fn show(gateway: &GatewayHandle, global: &GlobalOptions, name: &str) -> Co
     );
     if let Some(reason) = tool["quarantined"]["reason"].as_str() {
         let name = line(text("name"));
-        let said = format!("In quarantine: {}. `toolbooth tools release {name}` releases it.", line(reason));
-        out.push_str(&format!("\n{}\n", paint.tone(Tone::Bad, &render::wrap(&said, 0))));
+        let sentence =
+            format!("In quarantine: {}. `toolbooth tools release {name}` releases it.", line(reason));
+        out.push_str(&format!("\n{}\n", paint.tone(Tone::Bad, &render::wrap(&sentence, 0))));
     }
     if tool["changed"].is_object() {
         let name = line(text("name"));
-        let said =
+        let sentence =
             format!("It has changed since it was accepted; `toolbooth tools diff {name}` shows the change.");
-        out.push_str(&format!("\n{}\n", paint.tone(Tone::Warn, &render::wrap(&said, 0))));
+        out.push_str(&format!("\n{}\n", paint.tone(Tone::Warn, &render::wrap(&sentence, 0))));
     }
     let description = plain(text("description"));
     if !description.trim().is_empty() {

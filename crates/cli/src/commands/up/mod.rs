@@ -5,7 +5,7 @@ mod probe;
 mod survey;
 mod undo;
 
-use super::connect::client_parser;
+use super::connect::{client_parser, warn_of_cache};
 use super::{in_runtime, reload, service};
 use crate::background::{self, GatewayStart, StartOptions};
 use crate::exit::Exit;
@@ -100,6 +100,7 @@ pub fn run(global: &GlobalOptions, arguments: &UpArguments) -> CommandResult {
     if !is_json {
         render::print(&survey.describe(Paint::stdout()));
     }
+    warn_of_cache();
     if arguments.dry_run {
         if is_json {
             render::print_json(&json!({ "plan": survey.json(), "applied": false }));
@@ -182,7 +183,7 @@ async fn apply(
         .forget(|file| file.after == file.before.as_ref().map(|before| before.digest.clone()))
         .map_err(unsaved)?;
     let patience = Duration::from_secs(arguments.wait.min(3600));
-    let servers = while_waiting("waiting for the servers", probe(&gateway, patience)).await?;
+    let servers = while_waiting("waiting for the servers", probe(&gateway, global, patience)).await?;
     gateway.close().await;
     report(global, survey, &clients, &servers, &start.record().url);
     // A server that does not work yet does not fail the command; the report says what to do about it.

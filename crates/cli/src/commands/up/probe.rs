@@ -1,7 +1,9 @@
 //! Waits until every server has answered or failed, and says on one screen what works.
 
+use crate::commands::shell_variables::{self, GatewayEnvironment};
 use crate::failure::CommandFailure;
 use crate::gateway_handle::GatewayHandle;
+use crate::global_options::GlobalOptions;
 use crate::remote_gateway::segment;
 use crate::render::{self, Paint, Tone, line};
 use serde_json::Value;
@@ -17,18 +19,24 @@ const MAX_SHOWN: usize = 12;
 pub struct ProbedServers(Vec<Value>);
 
 /// Waits until no server is connecting. Servers that connect only on demand are connected now.
-pub async fn probe(gateway: &GatewayHandle, patience: Duration) -> Result<ProbedServers, CommandFailure> {
+pub async fn probe(
+    gateway: &GatewayHandle,
+    global: &GlobalOptions,
+    patience: Duration,
+) -> Result<ProbedServers, CommandFailure> {
     let started = Instant::now();
     let mut is_first = true;
     loop {
         let answer = gateway.get("/servers").await?;
-        let servers = answer["servers"].as_array().cloned().unwrap_or_default();
+        let mut servers = answer["servers"].as_array().cloned().unwrap_or_default();
         let in_state = |state: &str| servers.iter().filter(|server| server["state"] == state).count();
         if std::mem::take(&mut is_first) && in_state("disconnected") > 0 {
             connect_idle(gateway, &servers, patience).await;
             continue;
         }
         if in_state("connecting") == 0 || started.elapsed() >= patience {
+            let environment = GatewayEnvironment::of(gateway, global);
+            servers.iter_mut().for_each(|server| shell_variables::add_hint(server, environment));
             return Ok(ProbedServers(servers));
         }
         sleep(PAUSE).await;

@@ -7,9 +7,9 @@ use crate::render::{self, Paint, Tone, line};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use toolbooth_config::Sources;
 use toolbooth_config::clients::{ClientDocument, ClientId, EntryPlace, GATEWAY_NAME, GatewayEntry, rewire};
 use toolbooth_config::import::{ImportPlan, MovedSecret, PlannedServer, Skipped, plan_clients};
+use toolbooth_config::{Finding, Sources};
 use toolbooth_core::fault::Problem;
 
 /// The clients of this machine and the planned changes.
@@ -73,7 +73,7 @@ impl ClientSurvey {
                 }
                 let fault = unreadable.iter().find(|file| file.path == path);
                 let change = match fault {
-                    Some(file) => FileChange::Impossible(file.finding.to_string()),
+                    Some(file) => FileChange::Impossible(without_file(&file.finding)),
                     None => planned_change(client, &path, &entry, &plan.covered),
                 };
                 files.push(SurveyedFile { client, path, change });
@@ -170,6 +170,14 @@ impl ClientSurvey {
             }
         });
         json!({ "import": self.plan, "files": files.collect::<Vec<_>>() })
+    }
+}
+
+/// A finding about a file that is named beside it.
+fn without_file(finding: &Finding) -> String {
+    match (finding.line, finding.column) {
+        (0, _) => finding.message.clone(),
+        (row, column) => format!("{} (line {row}, column {column})", finding.message),
     }
 }
 

@@ -12,7 +12,7 @@ pub enum LoginError {
     #[error("the identity provider cannot be reached at the moment")]
     Unreachable,
     /// The browser has no record of the sign-in, or the answer belongs to another one.
-    #[error("this sign-in was not begun in this browser")]
+    #[error("this sign-in was not started in this browser")]
     Foreign,
     /// The sign-in took too long, or was completed before.
     #[error("this sign-in has expired or was completed before")]

@@ -17,8 +17,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 use toolbooth_core::audit::AuditKind;
-use toolbooth_core::caller::{Admin, Caller};
+use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::{Blame, Problem};
+use toolbooth_core::permission::{Permission, on_owned_work};
 use toolbooth_engine::approvals::Cancellation;
 use toolbooth_engine::{Act, PersonSampling, SamplingDraft};
 use utoipa::ToSchema;
@@ -131,7 +132,8 @@ impl RunningCalls {
     fn list(&self, caller: &Caller, waiting: &HashMap<Uuid, Uuid>) -> Vec<RunningCallView> {
         let views = {
             let calls = self.lock();
-            let visible = calls.iter().filter(|(_, call)| may_see(caller, &call.user));
+            let visible =
+                calls.iter().filter(|(_, call)| on_owned_work(caller, &call.user) == Permission::Granted);
             let views = visible.map(|(id, call)| (id, RunningCallView::of(*id, call, caller)));
             views.map(|(id, view)| view.waiting_for(waiting.get(id))).collect()
         };
@@ -141,13 +143,16 @@ impl RunningCalls {
     /// The user of a call, if the caller may see it.
     fn user_of(&self, id: Uuid, caller: &Caller) -> Option<Arc<str>> {
         let calls = self.lock();
-        calls.get(&id).map(|call| call.user.clone()).filter(|user| may_see(caller, user))
+        calls
+            .get(&id)
+            .map(|call| call.user.clone())
+            .filter(|user| on_owned_work(caller, user) == Permission::Granted)
     }
 
     /// Cancels a call; returns its user, or `None` if the caller sees no such call.
     fn cancel(&self, id: Uuid, caller: &Caller) -> Option<Arc<str>> {
         let calls = self.lock();
-        let call = calls.get(&id).filter(|call| may_see(caller, &call.user))?;
+        let call = calls.get(&id).filter(|call| on_owned_work(caller, &call.user) == Permission::Granted)?;
         call.cancel.cancel();
         Some(call.user.clone())
     }
@@ -155,11 +160,6 @@ impl RunningCalls {
     fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, OpenCall>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Callers see their own calls, administrators those of all users.
-fn may_see(caller: &Caller, user: &str) -> bool {
-    caller.admin == Admin::Yes || *caller.user == *user
 }
 
 /// A call that has not ended.
@@ -350,6 +350,7 @@ mod tests {
     use super::*;
     use crate::mcp::client_calls::cancelled;
     use serde_json::json;
+    use toolbooth_core::caller::Admin;
 
     fn caller(user: &str, admin: Admin) -> Caller {
         Caller { admin, ..Caller::owner(user) }

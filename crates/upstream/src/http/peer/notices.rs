@@ -55,7 +55,7 @@ pub(super) async fn follow(peer: Weak<HttpPeer>) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use crate::http::{HttpOrigin, HttpParts, HttpPeer, OriginClient, ServerCredential};
     use crate::link::{CallLink, LinkEvent};
     use crate::peer::{EncodedRequest, Peer, PeerAnswer, QuestionPolicy, ResultReading};

@@ -1,5 +1,5 @@
 //! The authorizer in a simulated environment: one server, its authorization servers, a person, a vault.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod login;
 mod method;

@@ -121,7 +121,7 @@ fn report_to(mut pipe: &File, report: ReaperReport) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     fn read(words: &str) -> Option<ReaperArguments> {

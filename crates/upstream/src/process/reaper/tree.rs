@@ -91,7 +91,7 @@ fn below(entries: &[ProcessEntry], first: impl Fn(&ProcessEntry) -> bool) -> Vec
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     #[test]
