@@ -49,7 +49,7 @@ pub enum SamplingFault {
     #[error("the gateway's model accepts only text, but the request contains {0}")]
     NotText(String),
     /// The call has reached its limit.
-    #[error("a call may send at most {0} requests to the model")]
+    #[error("the limit of requests to the model is {0} for each call")]
     TooOften(u32),
     /// The day's token budget is used up.
     #[error("the {0} tokens that may be used per day are used up")]

@@ -146,13 +146,17 @@ mod tests {
     #[test]
     fn there_is_always_room_for_a_partition() {
         const MILLION: u64 = 1_000_000;
-        let cases: [(u64, u64, &[(u64, u64)]); 5] = [
-            (40 * MILLION, 5, &[]),
-            (40 * MILLION, 19 * MILLION, &[]),
-            (40 * MILLION, 20 * MILLION, &[(40 * MILLION, 60 * MILLION)]),
+        let cases = [
+            (40 * MILLION, 5, vec![]),
+            (40 * MILLION, 19 * MILLION, vec![]),
+            (40 * MILLION, 20 * MILLION, vec![(40 * MILLION, 60 * MILLION)]),
             // Rows that were copied begin far behind the last partition.
-            (40 * MILLION, 505 * MILLION, &[(40 * MILLION, 520 * MILLION), (520 * MILLION, 540 * MILLION)]),
-            (300, 10, &[(300, 20 * MILLION), (20 * MILLION, 40 * MILLION)]),
+            (
+                40 * MILLION,
+                505 * MILLION,
+                vec![(40 * MILLION, 520 * MILLION), (520 * MILLION, 540 * MILLION)],
+            ),
+            (300, 10, vec![(300, 20 * MILLION), (20 * MILLION, 40 * MILLION)]),
         ];
         for (end, last, expected) in cases {
             assert_eq!(missing(end, last), expected, "{end} {last}");

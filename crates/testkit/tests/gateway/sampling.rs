@@ -143,5 +143,5 @@ async fn planner_uses_the_gateway_model() {
     let chat = ChatServer::start([ChatReply::says("no"), ChatReply::says(plan)]).await.unwrap();
     let (_home, gateway) = open(&chat, json!({ "requests_per_call": 1 })).await;
     let (_, answer) = gateway.http().post_json("/tools/planner_plan_task/call", call).await;
-    assert!(answer.to_string().contains("may ask the model 1 times"), "{answer}");
+    assert!(answer.to_string().contains("the limit of requests to the model is 1"), "{answer}");
 }
