@@ -75,8 +75,13 @@ impl ClientFile {
     /// Removes the file, and its folders if they are empty: the folder of a client counts as its installation.
     pub fn remove(&self) -> Result<(), CommandFailure> {
         std::fs::remove_file(&self.path).map_err(|error| self.unwritable(&self.path, &error))?;
-        let is_clients =
-            |folder: &&Path| Some(*folder) != self.home.as_deref() && !folder.ends_with(".config");
+        let home = self.home.as_deref().and_then(|home| home.canonicalize().ok());
+        // Only below the home folder: a configuration folder elsewhere may be a mount of its own.
+        let is_clients = |folder: &&Path| {
+            let is_below_home =
+                home.as_deref().is_some_and(|home| *folder != home && folder.starts_with(home));
+            is_below_home && !folder.ends_with(".config")
+        };
         for folder in self.path.ancestors().skip(1).take_while(is_clients) {
             // A folder that has other files stays.
             if std::fs::remove_dir(folder).is_err() {
