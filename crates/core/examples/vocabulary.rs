@@ -7,19 +7,12 @@
 use anyhow::{Context, Result};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::path::Path;
-use std::process::ExitCode;
 
 /// The table, in the folder of this crate.
 const TABLE: &str = "src/weigh/o200k_base.bin";
 
-fn main() -> ExitCode {
-    match run(std::env::args().skip(1)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+fn main() -> Result<()> {
+    run(std::env::args().skip(1))
 }
 
 fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {

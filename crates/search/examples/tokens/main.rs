@@ -10,7 +10,6 @@ mod tool_lists;
 use answers::AnswerCosts;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
-use std::process::ExitCode;
 use tool_lists::{ToolLists, percentile};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::exposure::{Dialect, ExposureTerms, ModeCosts};
@@ -20,14 +19,8 @@ const USAGE: &str = "usage: cargo xtask tokens [--queries FILE.jsonl] CATALOG...
   CATALOG     a folder of tools/list files, or files joined by commas
   --queries   the search queries for the catalogs that follow; by default, words from tool descriptions";
 
-fn main() -> ExitCode {
-    match run(std::env::args().skip(1)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+fn main() -> Result<()> {
+    run(std::env::args().skip(1))
 }
 
 fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
