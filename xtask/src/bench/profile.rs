@@ -33,7 +33,7 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
     let merger = dist::profile_reader()?;
     let instrumented = match arguments.as_slice() {
         // In a separate target folder: cargo would replace the build with other flags.
-        [] => dist::build(root, &folder, &format!("-Cprofile-generate={}", raw.display()))?,
+        [] => dist::build(root, &folder, &format!("-Cprofile-generate={}", raw.display()), None)?,
         [option, program] if option == "--counting" => PathBuf::from(program),
         _ => bail!("usage: cargo xtask profile [--counting PROGRAM]"),
     };

@@ -1,14 +1,17 @@
 //! `cargo xtask dist`: builds the binary for release, packs it, and checks the packages.
 //!
-//! Whole-program optimisation (the `dist` profile in `Cargo.toml`) and a profile of real calls (`profile/README.md`).
+//! Whole-program optimisation (the `dist` profile in `Cargo.toml`), a profile of real calls (`profile/README.md`) and an
+//! old C library (`sysroot.rs`), so that the binary runs on systems with glibc 2.31.
 //! `cargo build --release` uses neither: it is for users who build from source and want the program in minutes.
 
 mod fit;
+mod sysroot;
 
 use crate::packages;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+pub use sysroot::OldLibrary;
 
 /// The PGO profile of real calls.
 pub const PROFILE: &str = "profile/calls.profdata";
@@ -23,7 +26,14 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
     ensure!(arguments.is_empty(), "usage: cargo xtask dist");
     let profile = root.join(PROFILE);
     let flags = format!("-Cprofile-use={} -Cllvm-args=-no-pgo-warn-mismatch", profile.display());
-    let program = build(root, &root.join("target"), &flags)?;
+    let library = match OldLibrary::prepare(&root.join(".setup")) {
+        Ok(library) => Some(library),
+        Err(reason) => {
+            println!("note: the binary will need the glibc of this machine: {reason:#}");
+            None
+        }
+    };
+    let program = build(root, &root.join("target"), &flags, library.as_ref())?;
     let fit = fit::measure(&profile, &program)?;
     println!("{fit}");
     ensure!(
@@ -35,12 +45,19 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
     packages::check(root, &packages)
 }
 
-/// Builds the gateway for release with these compiler flags; returns its path.
-pub fn build(root: &Path, folder: &Path, flags: &str) -> Result<PathBuf> {
+/// Builds the gateway for release with these compiler flags, and links it with the library or with that of this machine;
+/// returns its path.
+pub fn build(root: &Path, folder: &Path, flags: &str, library: Option<&OldLibrary>) -> Result<PathBuf> {
     let host = host()?;
+    let mut cargo = crate::cargo(root);
+    let mut flags = flags.to_owned();
+    if let Some(library) = library {
+        flags = format!("{flags} {}", library.rust_flags());
+        cargo.env(format!("CFLAGS_{}", host.replace('-', "_")), library.c_flags());
+    }
     // As the only package: others could enable more features of its dependencies, which changes names of functions.
     // For a named target, so that the flags do not apply to build scripts.
-    let status = crate::cargo(root)
+    let status = cargo
         .args(["build", "--profile", "dist", "--package", "toolbooth", "--target", &host, "--target-dir"])
         .arg(folder)
         .env("RUSTFLAGS", flags)
