@@ -463,6 +463,11 @@ mod tests {
                 "circle",
             ),
             (json!({ "recurrence": { "cron": "x" } }), "/recurrence/cron", "not a cron pattern"),
+            (
+                json!({ "recurrence": { "cron": "0 7 * * *", "interval": 2 } }),
+                "/recurrence/interval",
+                "steps of `frequency`",
+            ),
             (json!({ "acceptance_criteria": [""] }), "/acceptance_criteria/0", "must not be empty"),
             (json!({ "required_tools": "a" }), "/required_tools", "must be a list"),
         ];

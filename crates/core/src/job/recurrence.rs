@@ -133,6 +133,14 @@ impl Recurrence {
             end_date: faults.short(&fields, "end_date"),
             grace_seconds: faults.whole(&fields, "grace_seconds", 0, MAX_GRACE_SECONDS),
         };
+        // Other programs write an interval of 1 beside a pattern; a larger one would be ignored.
+        if recurrence.cron.is_some() && recurrence.interval.is_some_and(|interval| interval > 1) {
+            faults.add(
+                format!("{pointer}/interval"),
+                "`interval` counts steps of `frequency`; a pattern in `cron` has its own, such as `*/2`",
+            );
+            return None;
+        }
         match recurrence.compile() {
             Ok(_) => Some(recurrence),
             Err((key, sentence)) => {

@@ -57,6 +57,8 @@ impl DeadLetters {
                     });
                 }
             }
+            // The gateway is stopping.
+            (Err(StoreError::Closed), _) | (_, Err(StoreError::Closed)) => {}
             (Err(error), _) | (_, Err(error)) => {
                 self.note_due(Some(now));
                 tracing::error!("dead letters could not be read: {error}");
