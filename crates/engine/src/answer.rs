@@ -176,13 +176,19 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// A call whose approval takes longer than its client waits.
+    /// A call whose approval takes longer than its client waits, or that was approved and runs without this request.
     pub(crate) fn held(held: &HeldCall) -> Self {
-        let text = format!(
+        let runs_elsewhere = format!(
+            "`{}` was approved as {id} and runs, or has run, without this request. Do not call it again: `toolbooth approvals show {id}` shows the result.",
+            held.exposed,
+            id = held.id
+        );
+        let waits = format!(
             "`{}` waits for approval as {id}. It was not run. When it is approved (`toolbooth approvals approve {id}`), it runs; `toolbooth approvals show {id}` shows the result.",
             held.exposed,
             id = held.id
         );
+        let text = if held.claimed_ms.is_some() { runs_elsewhere } else { waits };
         Self::Held { id: held.id, text, kind: HeldKind::Approval }
     }
 

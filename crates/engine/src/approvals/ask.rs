@@ -1,7 +1,7 @@
 //! Holds a call and asks a person: the client of the call, or an approver over another front end.
 
 use super::rights::CannotRun;
-use super::{ApprovalOutcome, Approvals, DecisionFault, already_run, form, not_held};
+use super::{ApprovalOutcome, Approvals, DecisionFault, form, not_held};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -227,7 +227,7 @@ impl Approvals {
                 return Err(Problem::of(&timed_out(&held)));
             }
             HeldState::Pending => return Ok(ApprovalOutcome::Held(Box::new(held))),
-            HeldState::Done | HeldState::Failed => return Err(already_run(&held)),
+            HeldState::Done | HeldState::Failed => return Ok(ApprovalOutcome::Held(Box::new(held))),
         }
         let mut incoming = waiting.again();
         let folder = incoming.caller.folder.clone();
@@ -248,7 +248,17 @@ impl Approvals {
                 return Ok(ApprovalOutcome::Held(Box::new(held)));
             }
         };
-        self.claim(held, incoming, Some(call)).await.map(|approved| ApprovalOutcome::Run(Box::new(approved)))
+        let id = held.id;
+        match self.claim(held, incoming, Some(call)).await {
+            Ok(approved) => Ok(ApprovalOutcome::Run(Box::new(approved))),
+            // Another gateway runs the call, because this one did not hear of the approval in time. That call has its own
+            // record, and its result is stored with the held call, so this request has not failed.
+            Err(problem) if problem.code == "call.already-run" => match self.store.held(id).await {
+                Ok(Some(held)) => Ok(ApprovalOutcome::Held(Box::new(held))),
+                Ok(None) | Err(_) => Err(problem),
+            },
+            Err(problem) => Err(problem),
+        }
     }
 }
 

@@ -142,7 +142,7 @@ impl Approvals {
 pub(crate) enum ApprovalOutcome {
     /// Approved: the call, which passes all stages again with the approval.
     Run(Box<ApprovedCall>),
-    /// Not decided yet: the call stays held.
+    /// Not decided yet, or run by another task: the request ends, and the held call has the result.
     Held(Box<HeldCall>),
 }
 

@@ -170,7 +170,7 @@ async fn the_gateway_runs_a_call_that_its_request_does_not_take_up_in_two_second
     sleep(Duration::from_millis(2)).await;
     assert_eq!(peer.calls_ms(), [22_000]);
     // The request comes too late, and does not run it again.
-    assert_eq!(outcome_of(&call.await), "call.already-run");
+    assert_eq!(outcome_of(&call.await), "held");
     assert_eq!(peer.calls_ms(), [22_000]);
 }
 
