@@ -38,6 +38,13 @@ impl Drop for FileWatch {
 }
 
 impl FileWatch {
+    /// Says which content a reload has read ([`fingerprint`] before and after it). A file that was changed and changed back
+    /// between two looks of the watch has the content that the watch has seen, but maybe not the one that was read.
+    pub fn read(&self, before: String, after: &str) {
+        let read = (before == after).then_some(before);
+        let _ = self.stop.send(WatchMessage::Read(read));
+    }
+
     /// Replaces the watched files, for example after a reload that found new ones.
     pub fn set_files(&self, files: Vec<PathBuf>) {
         let _ = self.stop.send(WatchMessage::Files(files));
@@ -47,6 +54,8 @@ impl FileWatch {
 enum WatchMessage {
     Notice,
     Files(Vec<PathBuf>),
+    /// The content that was read; `None` if it changed meanwhile.
+    Read(Option<String>),
     Stop,
 }
 
@@ -156,6 +165,7 @@ impl WatchThread {
                     self.set_files(files);
                     self.follow();
                 }
+                Ok(WatchMessage::Read(read)) => self.compare(read.as_deref()),
                 Ok(WatchMessage::Notice) => {
                     if !self.settle(wakes) {
                         return;
@@ -182,6 +192,13 @@ impl WatchThread {
         }
     }
 
+    /// Forgets what was seen if a reload has read something else, so that the present content is reported.
+    fn compare(&mut self, read: Option<&str>) {
+        if read != Some(&self.seen) {
+            self.seen.clear();
+        }
+    }
+
     /// Waits until no more notifications arrive, with a limit; returns false if the watch was stopped.
     fn settle(&mut self, wakes: &mpsc::Receiver<WatchMessage>) -> bool {
         for _ in 0..MAX_WAITS {
@@ -189,6 +206,7 @@ impl WatchThread {
             match wakes.recv_timeout(QUIET_PERIOD) {
                 Ok(WatchMessage::Notice) => {}
                 Ok(WatchMessage::Files(files)) => self.set_files(files),
+                Ok(WatchMessage::Read(read)) => self.compare(read.as_deref()),
                 Ok(WatchMessage::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
                 Err(RecvTimeoutError::Timeout) if self.notices.count.load(Ordering::Acquire) == before => {
                     break;
@@ -220,7 +238,7 @@ fn wait_until_stable(files: &[PathBuf], mut before: String) -> String {
 }
 
 /// A digest of the content of all files; a missing file has its own value.
-fn fingerprint(files: &[PathBuf]) -> String {
+pub fn fingerprint(files: &[PathBuf]) -> String {
     let mut all = String::new();
     for file in files {
         match std::fs::metadata(file) {

@@ -2,7 +2,7 @@
 
 use crate::world::World;
 use std::time::Duration;
-use toolbooth_config::watch::watch;
+use toolbooth_config::watch::{fingerprint, watch};
 
 /// Waits for one message in real time, since the watcher runs on a thread of its own.
 fn wait(receiver: &mut tokio::sync::mpsc::Receiver<()>, at_most: Duration) -> bool {
@@ -54,4 +54,21 @@ fn a_change_in_a_busy_folder_is_reported() {
         assert!(is_reported, "a changed file in a busy folder");
     });
     drop(watching);
+}
+
+/// A reload can read a file between two looks of the watch, and the file can have its former content at the second one.
+#[test]
+fn a_reload_that_read_other_content_is_repeated() {
+    let world = World::new(&[("work/a.json", "{}")]);
+    let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+    let files = vec![world.path("work/a.json")];
+    let now = fingerprint(&files);
+    let watching = watch(files, sender).unwrap();
+    watching.read(now.clone(), &now);
+    assert!(!wait(&mut receiver, Duration::from_millis(600)), "the content that the watch has seen");
+    for (before, after) in [("other", "other"), ("other", now.as_str())] {
+        watching.read(before.to_owned(), after);
+        assert!(wait(&mut receiver, Duration::from_secs(20)), "{before}, {after}");
+    }
+    assert!(!wait(&mut receiver, Duration::from_millis(600)), "once each");
 }
