@@ -87,6 +87,6 @@ pub use terms::{
 };
 pub use toolbooth_store::{
     AuditFilter, CallCount, CallCountQuery, CallCounts, HeldFilter, LetterFilter, MAX_AUDIT_PAGE,
-    MAX_FILES_PAGE, MAX_HELD_PAGE, MAX_LETTERS_PAGE, SignInRecord,
+    MAX_FILES_PAGE, MAX_HELD_PAGE, MAX_LETTERS_PAGE, ResultSizeQuery, ResultSizes, SignInRecord,
 };
 pub use vault::Vaults;

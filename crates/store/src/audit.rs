@@ -6,6 +6,11 @@ use uuid::Uuid;
 
 /// The maximum number of rows that one count of calls reads.
 pub const MAX_COUNTED_ROWS: u32 = 500_000;
+/// The maximum number of rows whose results one query adds up. Fewer than for a count, because the sizes are not in an
+/// index: the rows themselves are read.
+pub const MAX_MEASURED_ROWS: u32 = 50_000;
+/// The member of the detail of a call's row that has the size of its result.
+pub const RESULT_BYTES: &str = "result_bytes";
 /// Rows are numbered in the order in which they are written, and their times follow the system clock, which can be set
 /// back. A filter by time assumes that two rows whose times differ by more than this are in the order of their times.
 pub(crate) const CLOCK_DISORDER_MS: i64 = 3_600_000;
@@ -138,6 +143,44 @@ pub struct CallCounts {
     /// Calls before this time may be missing. It is the beginning of the first step, unless there were more than
     /// [`MAX_COUNTED_ROWS`] rows.
     pub complete_from_ms: i64,
+}
+
+/// The calls whose results are added up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResultSizeQuery {
+    /// Calls of this user; of all users if absent.
+    pub user: Option<String>,
+    /// Calls that ended at this time or later.
+    pub from_ms: i64,
+    /// Calls that ended before this time.
+    pub until_ms: i64,
+}
+
+/// The sizes of the results that callers received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ResultSizes {
+    /// The number of results.
+    pub results: u64,
+    /// Their size, as JSON text.
+    pub bytes: u64,
+    /// Results before this time may be missing. It is the beginning of the range, unless there were more than
+    /// [`MAX_MEASURED_ROWS`] rows.
+    pub complete_from_ms: i64,
+}
+
+impl ResultSizes {
+    /// The sum over `read` rows, newest first, the oldest of which is from `oldest_ms`.
+    pub(crate) fn of(
+        query: &ResultSizeQuery,
+        (results, bytes): (u64, u64),
+        read: u64,
+        oldest_ms: i64,
+    ) -> Self {
+        // Rows with the time of the oldest one may be missing, too.
+        let is_cut = read >= u64::from(MAX_MEASURED_ROWS);
+        let complete_from_ms = if is_cut { oldest_ms.saturating_add(1) } else { query.from_ms };
+        Self { results, bytes, complete_from_ms }
+    }
 }
 
 /// A group of rows that was counted.

@@ -28,7 +28,10 @@ mod sqlite;
 mod transfer;
 mod url;
 
-pub use audit::{AuditFilter, CallCount, CallCountQuery, CallCounts, MAX_COUNTED_ROWS};
+pub use audit::{
+    AuditFilter, CallCount, CallCountQuery, CallCounts, MAX_COUNTED_ROWS, MAX_MEASURED_ROWS, RESULT_BYTES,
+    ResultSizeQuery, ResultSizes,
+};
 pub use blobs::{BlobError, BlobStream, BlobUrl, BlobWriter, Blobs, StoredBlob, WrittenBlob};
 pub use console_sessions::{
     ConsoleSessionRecord, ConsoleSessionStore, MAX_CONSOLE_CREDENTIAL_BYTES, MAX_CONSOLE_SESSIONS,
@@ -265,6 +268,10 @@ pub trait Store:
     /// Counts the calls in the audit by the time at which they ended, and by outcome. Reads at most
     /// [`MAX_COUNTED_ROWS`] rows, the newest first.
     async fn call_counts(&self, query: CallCountQuery) -> Result<CallCounts, StoreError>;
+
+    /// Adds up the sizes of the results that callers received. Reads at most [`MAX_MEASURED_ROWS`] rows, the newest
+    /// first.
+    async fn result_sizes(&self, query: ResultSizeQuery) -> Result<ResultSizes, StoreError>;
 
     /// Verifies the whole audit, page by page; `core::audit` documents what this can detect and what not.
     async fn verify_audit(&self) -> Result<AuditReport, StoreError>;

@@ -23,7 +23,7 @@ use toolbooth_core::catalog::Catalog;
 use toolbooth_core::clock::Clock;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::permission::why_hidden;
-use toolbooth_store::{AuditFilter, CallCountQuery, CallCounts, Store};
+use toolbooth_store::{AuditFilter, CallCountQuery, CallCounts, ResultSizeQuery, ResultSizes, Store};
 
 /// The audit log.
 pub struct AuditLog {
@@ -31,6 +31,14 @@ pub struct AuditLog {
     store: Arc<dyn Store>,
     events: Arc<EventRing>,
     refusals: RefusalLog,
+}
+
+/// The user whose calls are counted: others than administrators see only their own.
+fn counted_user(caller: &Caller, wanted: Option<String>) -> Option<String> {
+    match caller.admin {
+        Admin::No => Some(caller.user.to_string()),
+        Admin::Yes => wanted,
+    }
 }
 
 impl std::fmt::Debug for AuditLog {
@@ -61,13 +69,20 @@ impl AuditLog {
 
     /// Counts ended calls: the caller's own, or for an administrator those of the user in the query or of all users.
     pub async fn call_counts(&self, caller: &Caller, query: CallCountQuery) -> Result<CallCounts, Problem> {
-        let user = match caller.admin {
-            Admin::No => Some(caller.user.to_string()),
-            Admin::Yes => query.user,
-        };
+        let query = CallCountQuery { user: counted_user(caller, query.user), ..query };
         self.store.flush().await.map_err(|error| Problem::of(&error))?;
-        let query = CallCountQuery { user, ..query };
         self.store.call_counts(query).await.map_err(|error| Problem::of(&error))
+    }
+
+    /// Adds up the sizes of results, of the same calls as [`Self::call_counts`].
+    pub async fn result_sizes(
+        &self,
+        caller: &Caller,
+        query: ResultSizeQuery,
+    ) -> Result<ResultSizes, Problem> {
+        let query = ResultSizeQuery { user: counted_user(caller, query.user), ..query };
+        self.store.flush().await.map_err(|error| Problem::of(&error))?;
+        self.store.result_sizes(query).await.map_err(|error| Problem::of(&error))
     }
 
     /// Verifies the hash chain of the whole log; for administrators only.

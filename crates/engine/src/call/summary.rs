@@ -11,6 +11,7 @@ use toolbooth_core::dead_letter::Attempt;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_core::result::{ARTIFACTS, DISPLAY};
+use toolbooth_store::RESULT_BYTES;
 use uuid::Uuid;
 
 /// The maximum size of the list of files in a record.
@@ -98,7 +99,7 @@ impl AnswerSummary {
             detail.number("waited_ms", u64::try_from(waited.as_millis()).unwrap_or(u64::MAX));
         }
         if let Some(bytes) = self.result_bytes {
-            detail.number("result_bytes", bytes as u64);
+            detail.number(RESULT_BYTES, bytes as u64);
         }
         if let Some(provider) = &self.provider {
             detail.raw("provider", provider);

@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use toolbooth_core::fault::Problem;
-use toolbooth_engine::{AuditScope, CallCountQuery, CallCounts};
+use toolbooth_engine::{AuditScope, CallCountQuery, CallCounts, ResultSizeQuery, ResultSizes};
 use utoipa::{IntoParams, ToSchema};
 
 const HOUR_MS: i64 = 3_600_000;
@@ -59,6 +59,8 @@ pub struct SeriesQuery {
     utc_offset: Option<i32>,
     /// Only calls of this user. Others than administrators see only their own calls.
     user: Option<String>,
+    /// Whether to add up the sizes of the results (`results` of the answer), which reads more.
+    results: Option<bool>,
 }
 
 /// Numbers of calls.
@@ -97,6 +99,29 @@ pub struct SeriesPoint {
     numbers: CallNumbers,
 }
 
+/// Bytes of JSON per token, on average. Results are not stored, so their tokens are estimated from their size.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// How much text the results of calls were, which fills the context of models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ResultAmount {
+    /// Number of results, after files were taken out and the token budget was applied.
+    results: u64,
+    /// Their size as JSON, in bytes.
+    bytes: u64,
+    /// Their tokens: an estimate of one token for four bytes.
+    tokens: u64,
+    /// Results before this time may be missing, because there were too many to add up. Otherwise it is `from_ms`.
+    complete_from_ms: i64,
+}
+
+impl From<ResultSizes> for ResultAmount {
+    fn from(sizes: ResultSizes) -> Self {
+        let ResultSizes { results, bytes, complete_from_ms } = sizes;
+        Self { results, bytes, tokens: bytes.div_ceil(BYTES_PER_TOKEN), complete_from_ms }
+    }
+}
+
 /// The calls that the audit log records (`audit.calls`); other calls are not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -123,6 +148,9 @@ pub struct SeriesView {
     recorded: RecordedCalls,
     /// The sum of all steps.
     total: CallNumbers,
+    /// How much text the results of these calls were, if `results=true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    results: Option<ResultAmount>,
     /// The steps in order, including those without calls.
     points: Vec<SeriesPoint>,
 }
@@ -147,19 +175,29 @@ pub async fn series(
 ) -> Result<Json<SeriesView>, ProblemDocument> {
     let engine = &rest.door.engine;
     let step = query.step.unwrap_or_default();
+    let with_results = query.results == Some(true);
     let counted = steps(query, engine.clock().wall_ms())?;
+    let results = match with_results {
+        true => Some(engine.audit().result_sizes(&caller, results_in(&counted)).await?.into()),
+        false => None,
+    };
     let counts = engine.audit().call_counts(&caller, counted.clone()).await?;
     let recorded = match engine.terms().audit_scope {
         AuditScope::All => RecordedCalls::All,
         AuditScope::Writes => RecordedCalls::Writes,
         AuditScope::None => RecordedCalls::None,
     };
-    Ok(Json(view(step, &counted, &counts, recorded)))
+    Ok(Json(SeriesView { results, ..view(step, &counted, &counts, recorded) }))
+}
+
+/// The query for the results of the same calls.
+fn results_in(counted: &CallCountQuery) -> ResultSizeQuery {
+    ResultSizeQuery { user: counted.user.clone(), from_ms: counted.from_ms, until_ms: counted.until_ms() }
 }
 
 /// The steps of a query; the last one contains the current time.
 fn steps(query: SeriesQuery, now_ms: i64) -> Result<CallCountQuery, Problem> {
-    let SeriesQuery { step, count, utc_offset, user } = query;
+    let SeriesQuery { step, count, utc_offset, user, results: _ } = query;
     let step = step.unwrap_or_default();
     let minutes = utc_offset.unwrap_or(0);
     if !(-MAX_OFFSET..=MAX_OFFSET).contains(&minutes) {
@@ -201,6 +239,7 @@ fn view(
         complete_from_ms: counts.complete_from_ms,
         recorded,
         total,
+        results: None,
         points,
     }
 }
@@ -212,7 +251,13 @@ mod tests {
     use toolbooth_engine::CallCount;
 
     fn query(step: SeriesStep, count: u32, utc_offset: i32) -> SeriesQuery {
-        SeriesQuery { step: Some(step), count: Some(count), utc_offset: Some(utc_offset), user: None }
+        SeriesQuery {
+            step: Some(step),
+            count: Some(count),
+            utc_offset: Some(utc_offset),
+            user: None,
+            results: None,
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The audit in memory.
 
-use crate::audit::{AuditFilter, CallCount, CallCountQuery, CallCounts};
+use crate::audit::{
+    AuditFilter, CallCount, CallCountQuery, CallCounts, RESULT_BYTES, ResultSizeQuery, ResultSizes,
+};
 use crate::limits::{AuditRetention, MAX_AUDIT_PAGE};
 use std::collections::{BTreeMap, VecDeque};
 use toolbooth_core::audit::{AuditEntry, AuditReport, AuditRow, ChainHead, Verifier};
@@ -54,6 +56,24 @@ impl AuditTable {
             calls,
         });
         CallCounts { counts: counts.collect(), complete_from_ms: query.from_ms }
+    }
+
+    pub(super) fn result_sizes(&self, query: &ResultSizeQuery) -> ResultSizes {
+        let (mut results, mut bytes) = (0, 0_u64);
+        for AuditRow { entry, .. } in &self.rows {
+            let is_wanted = query.user.as_deref().is_none_or(|user| *user == *entry.user);
+            let is_within = (query.from_ms..query.until_ms).contains(&entry.at_ms);
+            let size = entry.detail.as_ref().and_then(|detail| detail.member(RESULT_BYTES));
+            if let Some(size) = size.and_then(|size| size.read::<u64>().ok())
+                && is_wanted
+                && is_within
+                && &*entry.kind == "call"
+            {
+                results += 1;
+                bytes = bytes.saturating_add(size);
+            }
+        }
+        ResultSizes { results, bytes, complete_from_ms: query.from_ms }
     }
 
     pub(super) fn verify(&self) -> AuditReport {

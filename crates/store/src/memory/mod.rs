@@ -13,7 +13,7 @@ mod shared_records;
 mod sign_ins;
 mod tokens;
 
-use crate::audit::{AuditFilter, CallCountQuery, CallCounts};
+use crate::audit::{AuditFilter, CallCountQuery, CallCounts, ResultSizeQuery, ResultSizes};
 use crate::files::{FileFilter, FileQuota};
 use crate::held::{HeldFilter, HeldStep, HeldUpdate};
 use crate::limits::{self, MAX_OPEN_INTENTS, MAX_RECENT_CALLS, Retention};
@@ -424,6 +424,10 @@ impl Store for MemoryStore {
 
     async fn audit_rows(&self, filter: AuditFilter) -> Result<Vec<AuditRow>, StoreError> {
         self.with(|state| Ok(state.audit.list(&filter)))
+    }
+
+    async fn result_sizes(&self, query: ResultSizeQuery) -> Result<ResultSizes, StoreError> {
+        self.with(|state| Ok(state.audit.result_sizes(&query)))
     }
 
     async fn call_counts(&self, query: CallCountQuery) -> Result<CallCounts, StoreError> {

@@ -8,7 +8,7 @@ pub(super) use sqlx::postgres::{PgArguments as DbArguments, PgConnection as DbCo
 
 use super::rows::audit::{SIZES, bind_end};
 use super::rows::change::SweepScope;
-use crate::sql::audit::{ADD_AUDIT, AUDIT_WIDTH, SET_AUDIT_END};
+use crate::sql::audit::{ADD_AUDIT, AUDIT_WIDTH, SET_AUDIT_END, result_sizes};
 use std::fmt::Write;
 use std::sync::LazyLock;
 use toolbooth_core::audit::ChainHead;
@@ -30,6 +30,13 @@ pub(super) const USER_OF_CALL: &str = " AND user_name = ";
 /// letters only, as in SQLite.
 pub(super) const NAME_CONTAINS: &str =
     " AND strpos(lower((coalesce(server, '') || '_' || coalesce(tool, '')) COLLATE \"C\"), ";
+
+/// The size of a call's result, from the detail of its row. The first match is the member itself: what comes before it has
+/// no objects, and quotes in texts are escaped. It is not read as JSON, because PostgreSQL does not read all JSON.
+const RESULT_SIZE: &str = "CAST(substring(detail FROM '\"result_bytes\":([0-9]{1,15})') AS BIGINT)";
+
+/// The statement that adds up the sizes of results.
+pub(super) static RESULT_SIZES: LazyLock<String> = LazyLock::new(|| result_sizes(RESULT_SIZE));
 
 /// Appended to the statement that selects rows to claim: rows that another gateway is claiming are left out.
 pub(super) const SKIP_LOCKED: &str = " FOR UPDATE SKIP LOCKED";

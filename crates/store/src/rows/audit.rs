@@ -246,6 +246,27 @@ pub(crate) fn counted(row: &DbRow) -> Result<CountedRows, BoxDynError> {
     })
 }
 
+/// The sums of the sizes of results.
+#[derive(Debug, Default)]
+pub(crate) struct MeasuredRows {
+    pub(crate) results: u64,
+    pub(crate) bytes: u64,
+    /// The number of rows that were read, of all users.
+    pub(crate) read: u64,
+    /// The time of the oldest of them.
+    pub(crate) oldest_ms: i64,
+}
+
+pub(crate) fn measured(row: &DbRow) -> Result<MeasuredRows, BoxDynError> {
+    let number = |column: usize| row.try_get::<i64, _>(column);
+    Ok(MeasuredRows {
+        results: number(0)?.try_into()?,
+        bytes: number(1)?.try_into()?,
+        read: number(2)?.try_into()?,
+        oldest_ms: number(3)?,
+    })
+}
+
 /// Verifies every row, a page at a time, on one snapshot of the database.
 pub(crate) async fn verify(connection: &mut DbConnection) -> Result<AuditReport, sqlx::Error> {
     let mut moment = connection.begin_with(dialect::AUDIT_SNAPSHOT).await?;

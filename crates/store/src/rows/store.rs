@@ -1,9 +1,12 @@
 //! The trait `Store`, once for both databases.
 
 use super::change::{PURGE_CHUNK, StoreChange, Sweep, SweepScope};
-use super::dialect::{DbRow, SHARED, StoreBackend};
+use super::dialect::{DbRow, RESULT_SIZES, SHARED, StoreBackend};
 use super::{audit, consents, discoveries, files, held, marks, plans, read, tokens};
-use crate::audit::{AuditFilter, CallCountQuery, CallCounts, MAX_COUNTED_ROWS};
+use crate::audit::{
+    AuditFilter, CallCountQuery, CallCounts, MAX_COUNTED_ROWS, MAX_MEASURED_ROWS, ResultSizeQuery,
+    ResultSizes,
+};
 use crate::files::{FileFilter, FileQuota};
 use crate::health::HEALTH_MS;
 use crate::held::{HeldFilter, HeldPage, HeldStep, HeldUpdate, narrowest};
@@ -309,6 +312,20 @@ impl Store for StoreBackend {
             counting = counting.bind(user);
         }
         Ok(CallCounts::of(&query, self.all(counting, audit::counted).await?))
+    }
+
+    async fn result_sizes(&self, query: ResultSizeQuery) -> Result<ResultSizes, StoreError> {
+        // As in `call_counts`.
+        if query.user.as_deref().is_some_and(|user| user.contains('\0')) {
+            return Ok(ResultSizes::of(&query, (0, 0), 0, query.from_ms));
+        }
+        let measuring = sqlx::query(RESULT_SIZES.as_str())
+            .bind(query.from_ms)
+            .bind(query.until_ms)
+            .bind(i64::from(MAX_MEASURED_ROWS))
+            .bind(query.user.clone());
+        let sums = self.all(measuring, audit::measured).await?.pop().unwrap_or_default();
+        Ok(ResultSizes::of(&query, (sums.results, sums.bytes), sums.read, sums.oldest_ms))
     }
 
     async fn verify_audit(&self) -> Result<AuditReport, StoreError> {

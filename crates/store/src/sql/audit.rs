@@ -45,6 +45,16 @@ pub(crate) const CALL_COUNTS: &str = call_counts!("count(*)");
 // Rows of other users are read, too, so that the limit holds for them.
 pub(crate) const CALL_COUNTS_OF_USER: &str = call_counts!("sum(CASE WHEN user_name = $5 THEN 1 ELSE 0 END)");
 
+/// Adds up the sizes of the results of the newest calls of a time range, of one user or (without `$4`) of all. Rows of
+/// other users are read, too, so that the limit holds for them.
+pub(crate) fn result_sizes(size: &str) -> String {
+    format!(
+        "SELECT count(size), CAST(coalesce(sum(size), 0) AS BIGINT), count(*), coalesce(min(at_ms), 0) FROM \
+        (SELECT at_ms, CASE WHEN $4 IS NULL OR user_name = $4 THEN {size} END AS size FROM audit \
+        WHERE at_ms >= $1 AND at_ms < $2 AND kind = 'call' ORDER BY at_ms DESC LIMIT $3) AS newest"
+    )
+}
+
 pub(crate) const AUDIT_LAST: &str = "SELECT seq, position, hash FROM audit ORDER BY seq DESC LIMIT 1";
 
 pub(crate) const AUDIT_END: &str = "SELECT seq, position, hash FROM audit_ends WHERE name = $1";

@@ -9,7 +9,7 @@ pub(super) use sqlx::sqlite::{
 
 use super::rows::audit::{SIZES, bind_end};
 use super::rows::change::SweepScope;
-use crate::sql::audit::{ADD_AUDIT, AUDIT_WIDTH};
+use crate::sql::audit::{ADD_AUDIT, AUDIT_WIDTH, result_sizes};
 use std::sync::LazyLock;
 use toolbooth_core::audit::ChainHead;
 
@@ -29,6 +29,13 @@ pub(super) const USER_OF_CALL: &str = " AND +user_name = ";
 /// The condition on text in the name of a tool; the text and `) > 0` follow.
 pub(super) const NAME_CONTAINS: &str =
     " AND instr(lower(coalesce(server, '') || '_' || coalesce(tool, '')), ";
+
+/// The size of a call's result, from the detail of its row. A detail that SQLite does not read as JSON (it may be nested
+/// too deep) has none.
+const RESULT_SIZE: &str = "CASE WHEN json_valid(detail) THEN json_extract(detail, '$.result_bytes') END";
+
+/// The statement that adds up the sizes of results.
+pub(super) static RESULT_SIZES: LazyLock<String> = LazyLock::new(|| result_sizes(RESULT_SIZE));
 
 /// Appended to the statement that selects rows to claim; here no other process claims any.
 pub(super) const SKIP_LOCKED: &str = "";

@@ -5,7 +5,8 @@ use crate::sample::{approval, approve, audited, entry, json, reject, result};
 use tokio::task::JoinSet;
 use toolbooth_core::audit::{AuditEntry, ChainHead};
 use toolbooth_core::held::HeldState;
-use toolbooth_store::{AuditFilter, CallCount, CallCountQuery, HeldUpdate};
+use toolbooth_core::json::RawJson;
+use toolbooth_store::{AuditFilter, CallCount, CallCountQuery, HeldUpdate, ResultSizeQuery, ResultSizes};
 use uuid::Uuid;
 
 async fn times(store: &Shared, filter: AuditFilter) -> Vec<i64> {
@@ -156,6 +157,39 @@ pub async fn calls_are_counted_by_step_and_outcome(store: Shared) {
         let counted = store.call_counts(query).await.expect("counted");
         assert_eq!((counted.counts, counted.complete_from_ms), (expected, 1_000), "{user:?}");
     }
+}
+
+pub async fn sizes_of_results_are_added_up(store: Shared) {
+    let call = |at_ms: i64, user: &str, detail: &str| AuditEntry {
+        detail: Some(RawJson::parse(detail.to_owned()).expect("JSON")),
+        ..AuditEntry::new(at_ms, "call", user, "done")
+    };
+    // SQLite reads at most 1,000 levels of JSON.
+    let deep = format!(r#"{{"result_bytes":4,"display":{}{}}}"#, "[".repeat(1_100), "]".repeat(1_100));
+    let is_deep_read = RawJson::parse(deep.clone()).is_ok();
+    let mut entries = vec![
+        call(999, "ann", r#"{"result_bytes":1000}"#),
+        call(1_000, "ann", r#"{"session":"\"result_bytes\":7","waited_ms":3,"result_bytes":10}"#),
+        // PostgreSQL does not read this escape in JSON, and a tool chooses the hints.
+        call(1_050, "bo", r#"{"result_bytes":200,"display":{"title":"\u0000","x":{"result_bytes":5}}}"#),
+        call(1_060, "bo", r#"{"waited_ms":1}"#),
+        AuditEntry::new(1_070, "call", "ann", "failed"),
+        AuditEntry { kind: "decision".into(), ..call(1_080, "ann", r#"{"result_bytes":3}"#) },
+        call(1_100, "ann", r#"{"result_bytes":1000}"#),
+    ];
+    if is_deep_read {
+        entries.push(call(2_000, "ann", &deep));
+    }
+    store.audit_now(entries).await.expect("added");
+    let query = ResultSizeQuery { user: None, from_ms: 1_000, until_ms: 1_100 };
+    let cases = [(None, (2, 210)), (Some("ann"), (1, 10)), (Some("cy"), (0, 0)), (Some("c\0y"), (0, 0))];
+    for (user, (results, bytes)) in cases {
+        let query = ResultSizeQuery { user: user.map(str::to_owned), ..query.clone() };
+        let sizes = store.result_sizes(query).await.expect("measured");
+        assert_eq!(sizes, ResultSizes { results, bytes, complete_from_ms: 1_000 }, "{user:?}");
+    }
+    let late = ResultSizeQuery { user: None, from_ms: 2_000, until_ms: 3_000 };
+    store.result_sizes(late).await.expect("a detail that cannot be read is left out");
 }
 
 pub async fn only_the_winning_decision_is_audited(store: Shared) {

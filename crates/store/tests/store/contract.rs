@@ -141,6 +141,7 @@ contract! {
     audit_rows_are_filtered_and_paged
     audit_rows_are_filtered_by_client_session_name_and_time
     calls_are_counted_by_step_and_outcome
+    sizes_of_results_are_added_up
     only_the_winning_decision_is_audited
     expired_and_interrupted_calls_are_audited
     many_writers_make_one_chain

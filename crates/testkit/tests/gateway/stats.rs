@@ -199,6 +199,16 @@ async fn series_counts_the_calls_that_a_caller_may_see() {
         assert_eq!(sum, calls, "{query}");
         assert_eq!(series["complete_from_ms"], points[0]["at_ms"], "{query}");
         assert_eq!(series["recorded"], "all");
+        assert_eq!(series["results"], Value::Null, "{query}");
+        let joined =
+            if query.is_empty() { "?results=true".to_owned() } else { format!("{query}&results=true") };
+        let series = http_as(&known.gateway, token).get_json(&format!("/stats/series{joined}")).await;
+        let amount = &series["results"];
+        // A call that failed has no result.
+        assert_eq!(amount["results"], json!(calls - failed), "{joined}: {series}");
+        assert_eq!(amount["complete_from_ms"], points[0]["at_ms"], "{joined}");
+        let bytes = amount["bytes"].as_u64().unwrap();
+        assert!(bytes >= 2 * (calls - failed) && amount["tokens"] == json!(bytes.div_ceil(4)), "{series}");
     }
     for query in ["?step=week", "?utc_offset=841", "?count=-1", "?steps=3"] {
         let (status, refused) = stats(&http_as(&known.gateway, root), &format!("/series{query}")).await;
