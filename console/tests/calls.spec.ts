@@ -122,6 +122,10 @@ test('the overview counts the calls of today', async ({ page, gateway }) => {
   const before = Number(await number.textContent());
   await gateway.call('demo_hash', { text: 'counted, too' });
   await expect(number).not.toHaveText(String(before));
+  // The results of these calls fill the context of a model.
+  const tokens = card.locator('.figure').filter({ hasText: 'tokens of results' });
+  await expect(tokens.locator('b')).toHaveText(/^[1-9]/);
+  await expect(tokens).toHaveAttribute('title', /^\d+ results? with [\d,]+ bytes/);
   await expect(card.getByRole('img', { name: /^Calls per hour/ })).toBeVisible();
   await card.getByRole('link', { name: 'Show' }).click();
   await expect(page).toHaveURL(/activity\/calls\?since=\d+/);

@@ -60,6 +60,18 @@ test('a call is approved with the keyboard alone', async ({ page, gateway }) => 
   expect((await sent).status).toBe(200);
 });
 
+test('a held call that was tried here shows its result when it was approved elsewhere', async ({ page, gateway }) => {
+  await page.goto(`${gateway.console}tools/t/identity_create_record`);
+  await page.getByLabel(/^title/).fill('tried');
+  await page.getByRole('button', { name: 'Call', exact: true }).click();
+  const review = page.getByRole('link', { name: 'Review' });
+  await expect(page.getByText('The call waits for a decision.')).toBeVisible();
+  const id = ((await review.getAttribute('href')) ?? '').split('/').pop();
+  await gateway.api('POST', `/approvals/${id}/approve`, {});
+  await expect(page.getByText('The call was approved, and ran.')).toBeVisible();
+  await expect(page.getByText('"tried"').first()).toBeVisible();
+});
+
 test('a call that was decided elsewhere shows by whom', async ({ page, gateway }) => {
   const held = await gateway.call('identity_create_record', { title: 'elsewhere' });
   const id = String(held.body['held']);

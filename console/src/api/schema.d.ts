@@ -208,7 +208,12 @@ export interface paths {
         /** Lists the servers that the caller may use. Administrators see all servers. */
         get: operations["servers_list"];
         put?: never;
-        post?: never;
+        /**
+         * Adds a server to the configuration file of the gateway's owner, and reloads the configuration. Only for the owner of a
+         *     gateway in `local` mode: over the control socket, or from the console in a browser that `toolbooth console` opened.
+         * @description If the reload fails, the answer is its error; the entry stays in the file.
+         */
+        post: operations["server_entries_add"];
         delete?: never;
         options?: never;
         head?: never;
@@ -226,7 +231,11 @@ export interface paths {
         get: operations["servers_show"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Removes a server from the configuration file that has its entry, and reloads the configuration. Only for the owner of a
+         *     gateway in `local` mode, as for adding one.
+         */
+        delete: operations["server_entries_remove"];
         options?: never;
         head?: never;
         patch?: never;
@@ -3138,6 +3147,29 @@ export interface components {
          * @enum {string}
          */
         RecordedCalls: "all" | "writes" | "none";
+        /** @description How much text the results of calls were, which fills the context of models. */
+        ResultAmount: {
+            /**
+             * Format: u-int64
+             * @description Their size as JSON, in bytes.
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Results before this time may be missing, because there were too many to add up. Otherwise it is `from_ms`.
+             */
+            complete_from_ms: number;
+            /**
+             * Format: u-int64
+             * @description Number of results, after files were taken out and the token budget was applied.
+             */
+            results: number;
+            /**
+             * Format: u-int64
+             * @description Their tokens: an estimate of one token for four bytes.
+             */
+            tokens: number;
+        };
         /** @description The calls that ended in one step. */
         SeriesPoint: components["schemas"]["CallNumbers"] & {
             /**
@@ -3167,6 +3199,7 @@ export interface components {
             points: components["schemas"]["SeriesPoint"][];
             /** @description Which calls are recorded now. */
             recorded: components["schemas"]["RecordedCalls"];
+            results?: components["schemas"]["ResultAmount"] | null;
             step: components["schemas"]["SeriesStep"];
             /** @description The sum of all steps. */
             total: components["schemas"]["CallNumbers"];
@@ -3658,6 +3691,36 @@ export interface components {
             search: number;
             /** Format: u-int64 */
             summary: number;
+        };
+        /** @description The result of adding or removing a server. */
+        ChangedServerEntry: {
+            /** @description The file that was changed. */
+            file: string;
+            /** @description The name of the server. */
+            name: string;
+            /** @description Remarks, for example that a variable is not set. */
+            notes: string[];
+            /** @description The changes of the reload that followed. */
+            reloaded: Record<string, never>;
+        };
+        /** @description A server to add: a local one with `command`, or a remote one with `url`. */
+        NewServerEntry: {
+            /** @description The program of a local server and its arguments. */
+            command?: string[] | null;
+            /** @description The working folder of a local server. */
+            cwd?: string | null;
+            /** @description The variables of a local server. `${NAME}` refers to a variable of the gateway. */
+            env?: {
+                [key: string]: string;
+            };
+            /** @description The headers of every request to a remote server. `${NAME}` refers to a variable of the gateway. */
+            headers?: {
+                [key: string]: string;
+            };
+            /** @description The name of the server. For a remote server it is made from the URL if it is absent. */
+            name?: string | null;
+            /** @description The URL of a remote server. */
+            url?: string | null;
         };
         /** @description The latest lines that a server wrote to standard error. */
         LogView: {
@@ -4670,6 +4733,120 @@ export interface operations {
             };
         };
     };
+    server_entries_add: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["NewServerEntry"];
+            };
+        };
+        responses: {
+            /** @description The server is in the configuration. It connects in the background. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangedServerEntry"];
+                };
+            };
+            /** @description `request.bad-body`, `usage.server-name`, or the configuration would not be valid. Nothing was changed. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.admin-only`, `servers.local-only` or `servers.owner-only`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body arrived too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `servers.exists`: there is a server with this name. `servers.changed`: another program changed the file at the same time. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     servers_show: {
         parameters: {
             query?: never;
@@ -4723,6 +4900,101 @@ export interface operations {
             };
             /** @description `server.unknown`. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    server_entries_remove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the server. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The server is not in the configuration any more. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangedServerEntry"];
+                };
+            };
+            /** @description `servers.not-changeable`: its entry is not in a file that can be changed. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.admin-only`, `servers.local-only` or `servers.owner-only`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `server.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `servers.changed`: another program changed the file at the same time. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8039,6 +8311,8 @@ export interface operations {
                 utc_offset?: number;
                 /** @description Only calls of this user. Others than administrators see only their own calls. */
                 user?: string;
+                /** @description Whether to add up the sizes of the results (`results` of the answer), which reads more. */
+                results?: boolean;
             };
             header?: never;
             path?: never;

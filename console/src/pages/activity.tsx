@@ -233,7 +233,7 @@ function DeadLetters({ selected }: { selected?: string }) {
       )}
       <Segment label="State" value={state || 'open'} onChange={(id) => setState(id === 'open' ? '' : id)} options={[{ id: 'open', label: 'Open' }, { id: 'resolved', label: 'Resolved' }, { id: 'dropped', label: 'Dropped' }]} />
       {letters.error && !letters.data ? <Failure error={letters.error} retry={() => void letters.refetch()} /> : !letters.data ? <Skeleton lines={4} /> : rows.length === 0 ? (
-        <div className="card"><Empty title="No dead letters"><p>Calls that fail after all retries are kept here, and can be replayed.</p></Empty></div>
+        <div className="card"><Empty title="No dead letters"><p>Failed calls are kept here, and can be replayed.</p></Empty></div>
       ) : <ul className="stack tight">{rows.map((letter) => <Letter key={letter.id} letter={letter} isOpen={letter.id === selected} onReplayed={setReplayed} />)}</ul>}
       {letters.hasNextPage && <div><Button busy={letters.isFetchingNextPage} onClick={() => void letters.fetchNextPage()}>More</Button></div>}
     </div>
@@ -281,6 +281,7 @@ function Letter({ letter, isOpen, onReplayed }: { letter: DeadLetter; isOpen: bo
         </span>
       </div>
       <p className="wrap-any"><Prose text={letter.error.message} /> <code>{letter.error.code}</code></p>
+      {isLive && <p className="muted small">{letter.next_retry_ms ? <>The gateway replays it at <Time ms={letter.next_retry_ms} />.</> : letter.replaying === 'by_hand' ? 'The gateway does not replay it automatically: it may change something.' : 'The gateway does not replay it again.'}</p>}
       {letter.may_have_happened && <Note tone="warn">The call may already have taken effect. A replay may do it twice.</Note>}
       {replay.error && <Failure error={replay.error} />}
       {replay.data?.held && <Note tone="held" action={<Link className="button small" href={`/inbox/${replay.data.held}`}>Review</Link>}>The replay waits for approval.</Note>}

@@ -6,14 +6,15 @@ import { Link, useLocation } from 'wouter';
 import { api } from '../api/client';
 import { stream } from '../api/events';
 import { useMe } from '../api/queries';
-import { compact, plural, shortTime } from '../lib/format';
+import { compact, count, plural, shortTime } from '../lib/format';
 import { Loaded, Note, Prose } from '../ui/basic';
 
 type Series = Awaited<ReturnType<typeof getSeries>>;
 type Step = 'hour' | 'day';
 
+/** Adding up the results reads more, so only the numbers of the day do it. */
 const getSeries = (step: Step, count: number, signal: AbortSignal) =>
-  api.get('/stats/series', { query: { step, count, utc_offset: -new Date().getTimezoneOffset() }, signal });
+  api.get('/stats/series', { query: { step, count, utc_offset: -new Date().getTimezoneOffset(), results: step === 'day' }, signal });
 
 /** Counting reads many rows, so a burst of calls causes one count in this time. */
 const COUNT_MS = 2500;
@@ -57,6 +58,12 @@ export function UnrecordedCalls() {
   return text === null ? null : <Note><Prose text={text} /></Note>;
 }
 
+/** How the tokens of results were estimated. */
+function amount({ results, bytes, complete_from_ms: from }: NonNullable<Series['results']>, dayMs: number): string {
+  const since = from > dayMs ? `, since ${shortTime(from)}` : '';
+  return `${plural(results, 'result')} with ${count(bytes)} bytes${since}; about one token for four bytes`;
+}
+
 export function CallsToday() {
   const me = useMe();
   const today = useSeries('day', 1);
@@ -76,6 +83,7 @@ export function CallsToday() {
               <div className={`figure ${series.total.failed > 0 ? 'bad' : ''}`}><b>{compact(series.total.failed)}</b><span>failed</span></div>
               <div className="figure minor"><b>{compact(series.total.held)}</b><span>held for approval</span></div>
               <div className="figure minor"><b>{compact(series.total.cancelled)}</b><span>cancelled</span></div>
+              {series.results && <div className="figure minor" title={amount(series.results, series.from_ms)}><b>{compact(series.results.tokens)}</b><span>tokens of results</span></div>}
             </div>
           )}
         </Loaded>

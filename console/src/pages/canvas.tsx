@@ -12,18 +12,20 @@ import { Confirm } from '../ui/dialog';
 import { hintsOf } from '../ui/display';
 import { toast } from '../ui/toast';
 import { FileViewer, download, viewerOf } from '../ui/viewer';
+import { useFilter } from './filters';
 import { FollowBar, mainFileOf, useFollow } from './canvas-follow';
 
 export default function Canvas({ selected }: { selected?: string }) {
   const files = useFiles();
   const [, go] = useLocation();
   const [text, setText] = useState('');
-  const [params, setParams] = useSearchParams();
+  const [params] = useSearchParams();
+  const [besideId, setBeside] = useFilter('beside');
   const session = params.get('session') ?? '';
   const keep = session ? `?session=${encodeURIComponent(session)}` : '';
   const all = useMemo(() => files.data?.pages.flatMap((page) => page.files) ?? [], [files.data]);
   const sessions = useMemo(() => [...new Set(all.flatMap((file) => file.session ?? []))], [all]);
-  const beside = all.find((file) => file.id === params.get('beside'));
+  const beside = all.find((file) => file.id === besideId);
   const words = text.toLowerCase();
   const newest = useMemo(
     () => latestVersions(all.filter((file) => file.name.toLowerCase().includes(words) && (!session || file.session === session))),
@@ -42,13 +44,6 @@ export default function Canvas({ selected }: { selected?: string }) {
     });
     return () => { isCurrent = false; };
   }, [selected, first, newest, words, keep, go]);
-  const put = (name: string, value: string) =>
-    setParams((before) => {
-      const next = new URLSearchParams(before);
-      if (value) next.set(name, value);
-      else next.delete(name);
-      return next;
-    }, { replace: true });
   return (
     <div className="page fill">
       <div className="panes" data-open={selected !== undefined}>
@@ -83,11 +78,11 @@ export default function Canvas({ selected }: { selected?: string }) {
           {selected === undefined ? newest.length > 0 && <Empty title="Choose a file" /> : !files.data ? <Skeleton lines={6} /> : !open ? <Empty title="This file does not exist"><p>It may have been deleted, or belong to another user.</p></Empty> : (
             <div className={beside ? 'canvas beside' : 'canvas'}>
               <OpenFile key={open.id} file={open} versions={versionsOf(all, open)} onVersion={(id) => go(`/canvas/${id}${location.search}`)} onDeleted={() => go(`/canvas${keep}`)}>
-                {!beside && <ShowBeside files={all} open={open} onChoose={(id) => put('beside', id)} />}
+                {!beside && <ShowBeside files={all} open={open} onChoose={(id) => setBeside(id)} />}
               </OpenFile>
               {beside && (
-                <OpenFile key={beside.id} file={beside} versions={versionsOf(all, beside)} onVersion={(id) => put('beside', id)} onDeleted={() => put('beside', '')}>
-                  <Button small look="quiet" icon="cross" aria-label={`Close ${beside.name}`} onClick={() => put('beside', '')} />
+                <OpenFile key={beside.id} file={beside} versions={versionsOf(all, beside)} onVersion={(id) => setBeside(id)} onDeleted={() => setBeside('')}>
+                  <Button small look="quiet" icon="cross" aria-label={`Close ${beside.name}`} onClick={() => setBeside('')} />
                 </OpenFile>
               )}
             </div>

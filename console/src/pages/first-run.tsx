@@ -6,6 +6,7 @@ import { useServers, useStats } from '../api/queries';
 import { gatewayUrl } from '../lib/place';
 import { Button, CodeBox, Segment } from '../ui/basic';
 import { Icon } from '../ui/icons';
+import { AddServerButton } from './server-add';
 
 /** The clients that `toolbooth connect` knows. */
 const CLIENTS = [
@@ -39,10 +40,14 @@ export function FirstRun({ total, onDismiss }: { total: number; onDismiss: () =>
       <div className="card-head"><h2 id="first-run">Start in three steps</h2><Button small look="quiet" className="end" onClick={onDismiss}>Hide</Button></div>
       <div className="card-body first-run">
         <Step number={1} done={total > 0} title="Call a tool">
-          <p className="muted">The bundled demo server is running. Its tool computes a hash.</p>
-          <div><Link className="button primary" href="/tools/t/demo_hash"><Icon name="play" />Try demo_hash</Link></div>
-          <p className="muted small">Or from a terminal:</p>
-          <CodeBox what="the command" text="toolbooth call demo_hash text=hello" />
+          {hasServer ? <div><Link className="button" href="/tools"><Icon name="play" />Try one of your tools</Link></div> : (
+            <>
+              <p className="muted">The bundled demo server is running. Its tool computes a hash.</p>
+              <div><Link className="button primary" href="/tools/t/demo_hash"><Icon name="play" />Try demo_hash</Link></div>
+              <p className="muted small">Or from a terminal:</p>
+              <CodeBox what="the command" text="toolbooth call demo_hash text=hello" />
+            </>
+          )}
         </Step>
         <Step number={2} done={hasClient} title="Connect your clients">
           <Segment label="Client" value={how} onChange={setHow} options={[{ id: 'all', label: 'All' }, { id: 'one', label: 'One' }, { id: 'url', label: 'HTTP' }, { id: 'stdio', label: 'stdio' }]} />
@@ -55,6 +60,8 @@ export function FirstRun({ total, onDismiss }: { total: number; onDismiss: () =>
           {how === 'one' && <p className="muted small">The file of the client is saved first. <code>--undo</code> takes the change back.</p>}
         </Step>
         <Step number={3} done={hasServer} title="Add your servers">
+          <div><AddServerButton /></div>
+          <p className="muted small">Or from a terminal:</p>
           <Segment label="Kind of server" value={source} onChange={setSource} options={[{ id: 'command', label: 'Command' }, { id: 'url', label: 'URL' }, { id: 'file', label: 'File' }]} />
           <CodeBox what={source === 'file' ? 'the configuration' : 'the command'} text={ADD[source]} />
           {source === 'file' && <p className="muted small">Put this into <code>.mcp.json</code> in the folder where the gateway runs, and confirm it with <code>toolbooth trust</code>.</p>}

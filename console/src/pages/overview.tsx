@@ -1,7 +1,7 @@
 // What needs this person now, what is broken and how to mend it, and what happened today.
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { type ReactNode, useMemo, useState } from 'react';
+import { type ReactNode, useEffect, useMemo, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { ApiError, api } from '../api/client';
 import { type GatewayEvent } from '../api/events';
@@ -22,12 +22,22 @@ export function Overview() {
   const ready = useReady();
   const total = callsIn(ready.data?.calls);
   const isBundledOnly = servers.data?.servers.every((server) => server.transport === 'bundled') ?? false;
-  const [dismissed, setDismissed] = useState(localStorage.getItem('toolbooth-started') === 'yes');
-  const isFirstRun = isBundledOnly && !dismissed && servers.data !== undefined;
+  const [started, setStarted] = useState(localStorage.getItem('toolbooth-started'));
+  const note = (value: 'begun' | 'yes') => {
+    localStorage.setItem('toolbooth-started', value);
+    setStarted(value);
+  };
+  const hasClient = (useStats(undefined, 0).data?.clients.length ?? 1) > 0;
+  const isNew = isBundledOnly && started !== 'yes' && servers.data !== undefined;
+  // The first steps stay after a server was added, until a client is connected.
+  const isFirstRun = isNew || (started === 'begun' && !hasClient);
+  useEffect(() => {
+    if (isNew && started === null) note('begun');
+  }, [isNew, started]);
   return (
     <div className="page">
       <PageHead title="Overview" />
-      {isFirstRun && <FirstRun total={total} onDismiss={() => { localStorage.setItem('toolbooth-started', 'yes'); setDismissed(true); }} />}
+      {isFirstRun && <FirstRun total={total} onDismiss={() => note('yes')} />}
       <div className="grid overview" style={isFirstRun ? { marginTop: 16 } : undefined}>
         <div className="stack">
           <NeedsYou />
@@ -151,7 +161,7 @@ function Broken() {
           </Item>
         ))}
         {letters.length > 0 && (
-          <Item tone="bad" word="failed calls" title={`${plural(letters.length, 'dead letter')}`} text="Calls that failed after all retries. They can be replayed.">
+          <Item tone="bad" word="failed calls" title={`${plural(letters.length, 'dead letter')}`} text="Failed calls, which can be replayed.">
             <Link className="button" href="/activity/dead">Open</Link>
           </Item>
         )}

@@ -5,7 +5,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import { Link } from 'wouter';
 import { send } from '../api/client';
-import { type RunningCall, type ServerQuestion, useRunning } from '../api/queries';
+import { type RunningCall, type ServerQuestion, useApproval, useRunning } from '../api/queries';
 import { SchemaForm } from '../form/form';
 import { type Schema, errorsOf } from '../form/schema';
 import { visible } from '../lib/hidden';
@@ -102,13 +102,7 @@ function FormQuestion({ call, question, onOutcome }: AskedQuestion) {
 /** What a call answered. A question of its server is asked in its place. */
 export function OutcomeView({ outcome, onOutcome }: { outcome: CallOutcome; onOutcome: (outcome: CallOutcome) => void }) {
   if (outcome.kind === 'question') return <QuestionForm key={outcome.number} call={outcome.call} question={outcome.question} onOutcome={onOutcome} />;
-  if (outcome.kind === 'held') {
-    return (
-      <Note tone="held" action={<Link className="button small" href={`/inbox/${outcome.held}`}>Review</Link>}>
-        <p className="strong">The call waits for a decision.</p><p><Prose text={outcome.message} /></p>
-      </Note>
-    );
-  }
+  if (outcome.kind === 'held') return <HeldOutcome held={outcome.held} message={outcome.message} />;
   // The result itself says which host is refused, and how to allow it.
   const isExplained = resultHints(outcome.result).refused_host !== undefined;
   const warnings = outcome.warnings.filter((warning) => !(isExplained && String(warning).includes('display.iframe_hosts')));
@@ -119,6 +113,24 @@ export function OutcomeView({ outcome, onOutcome }: { outcome: CallOutcome; onOu
     </>
   );
 }
+
+/** What became of a held call: it changes here when a person decides, here or elsewhere. */
+function HeldOutcome({ held, message }: { held: string; message: string }) {
+  const call = useApproval(held).data;
+  const state = call?.state ?? 'pending';
+  const result: unknown = call?.outcome?.result;
+  const review = <Link className="button small" href={`/inbox/${held}`}>{state === 'pending' ? 'Review' : 'Show'}</Link>;
+  if (state === 'pending') return <Note tone="held" action={review}><p className="strong">The call waits for a decision.</p>{!call && <p><Prose text={message} /></p>}</Note>;
+  if (state === 'approved') return <Note tone="held" action={review}>The call was approved{call?.waiting_for ? '. It waits for a decision about another tool.' : ', and runs.'}</Note>;
+  if (result !== undefined && result !== null) return <><Note action={review}>The call was approved, and ran.</Note><ResultView result={result as never} /></>;
+  return <Note tone={state === 'done' ? undefined : 'warn'} action={review}>{ENDS[state] ?? `The call has ended: ${state}.`}</Note>;
+}
+
+/** How a held call can end. */
+const ENDS: Record<string, string> = {
+  done: 'The call was approved, and ran.', failed: 'The call was approved, and failed.', rejected: 'The call was rejected. It was not run.',
+  expired: 'No decision was made in time. The call was not run.',
+};
 
 /** The question of a running call, in the inbox. */
 export function QuestionDetail({ call }: { call: RunningCall | undefined }) {

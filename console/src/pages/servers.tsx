@@ -5,13 +5,15 @@ import { useMemo, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { ApiError, api } from '../api/client';
 import { type Server, useChanges, useMe, useServer, useServerLogs, useServers, useTools } from '../api/queries';
-import { count, plural } from '../lib/format';
+import { count, plural, span } from '../lib/format';
 import { Button, CopyButton, Empty, Failure, Loaded, Note, PageHead, Prose, ServerState, Skeleton, Status, Tabs } from '../ui/basic';
 import { Confirm } from '../ui/dialog';
 import { toast } from '../ui/toast';
 import { VirtualList } from '../ui/virtual';
 import { ChangedDetail } from './inbox-change';
 import { FixButton, ReloadButton, ToolCount } from './overview';
+import { AddServerButton } from './server-add';
+import { RemoveServerButton } from './server-remove';
 import { ServerKey } from './settings-keys';
 
 export default function Servers({ selected, tab }: { selected?: string; tab?: string }) {
@@ -24,11 +26,11 @@ function ServerList() {
   const [, go] = useLocation();
   return (
     <div className="page">
-      <PageHead title="Servers">{me.data?.admin && <ReloadButton />}</PageHead>
+      <PageHead title="Servers">{me.data?.admin && <ReloadButton />}<AddServerButton /></PageHead>
       <div className="card">
         <Loaded query={servers} lines={6}>
           {({ servers: list }) =>
-            list.length === 0 ? <Empty title="No servers"><p>Put them into <code>.mcp.json</code> in the gateway's folder, or into <code>toolbooth.toml</code>.</p></Empty> : (
+            list.length === 0 ? <Empty title="No servers"><p>Add one here, put it into <code>.mcp.json</code> in the gateway's folder, or run <code>toolbooth up</code>, which takes over the servers of your clients.</p></Empty> : (
               <div className="table-wrap">
                 <table className="table stacked">
                   <thead><tr><th>Name</th><th>State</th><th className="num">Tools</th><th className="num">Prompts</th><th className="num">Resources</th><th>Transport</th><th>Protocol</th><th><span className="visually-hidden">Fix</span></th></tr></thead>
@@ -74,13 +76,13 @@ function ServerDetail({ name, tab }: { name: string; tab: ServerTab }) {
       <Loaded query={server} lines={8}>
         {(data) => (
           <div className="stack">
-            <PageHead title={data.name} lead={data.description ?? undefined}>{admin && <ServerActions server={data} />}</PageHead>
+            <PageHead title={data.name} lead={data.description ?? undefined}>{admin && <ServerActions server={data} />}{admin && <RemoveServerButton server={data} />}</PageHead>
             <div className="row wrap"><ServerState server={data} /><span className="muted">{data.state === 'connected' ? `${plural(data.tools, 'tool')}, ${plural(data.prompts, 'prompt')}, ${plural(data.resources, 'resource')}` : data.tools > 0 ? `${plural(data.tools, 'tool')} at its last connection` : 'its tools are unknown until it connects'}</span>{data.era && <span className="tag">{data.revision}</span>}{data.transport && <span className="tag">{data.transport}</span>}</div>
             {data.reason && (
               <Note tone={data.state === 'needs_auth' || data.state === 'needs_trust' ? 'warn' : 'bad'} action={<FixButton server={data} />}>
                 <p className="strong"><Prose text={data.reason} /></p>
                 {data.hint && <p><Prose text={data.hint} /></p>}
-                {data.code && <p className="small"><code>{data.code}</code>{data.retry_in_seconds != null && <> · next attempt in {data.retry_in_seconds} s</>}</p>}
+                {data.code && <p className="small"><code>{data.code}</code>{data.retry_in_seconds != null && <> · next attempt in {span(data.retry_in_seconds * 1000)}</>}</p>}
               </Note>
             )}
             {!data.reason && data.hint && <Note tone="warn" action={<FixButton server={data} />}><Prose text={data.hint} /></Note>}

@@ -18,6 +18,7 @@ import { Icon } from '../ui/icons';
 import { JsonView } from '../ui/json';
 import { toast } from '../ui/toast';
 import { VirtualList } from '../ui/virtual';
+import { useFilter } from './filters';
 import { type CallOutcome, OutcomeView, outcomeOf } from './question';
 import { skillHref, skillOf } from './skills-data';
 
@@ -48,20 +49,15 @@ const SORTS: { id: ToolSort; label: string }[] = [
 ];
 
 export default function Tools({ selected }: { selected?: string }) {
-  const [params, setParams] = useSearchParams();
-  const [text, setText] = useState(params.get('q') ?? '');
+  const [params] = useSearchParams();
+  const [asked, setAsked] = useFilter('q');
+  const [server, setServer] = useFilter('server');
+  const [order, setOrder] = useFilter('sort');
+  const [text, setText] = useState(asked);
   const query = useSettled(text.trim());
-  const server = params.get('server') ?? '';
-  const sort = (params.get('sort') ?? 'name') as ToolSort;
-  const put = (name: string, value: string) =>
-    setParams((before) => {
-      const next = new URLSearchParams(before);
-      if (value) next.set(name, value);
-      else next.delete(name);
-      return next;
-    }, { replace: true });
+  const sort = (order || 'name') as ToolSort;
   useEffect(() => {
-    const timer = setTimeout(() => { if ((params.get('q') ?? '') !== query) put('q', query); }, 300);
+    const timer = setTimeout(() => { if (asked !== query) setAsked(query); }, 300);
     return () => clearTimeout(timer);
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [query]);
@@ -90,11 +86,11 @@ export default function Tools({ selected }: { selected?: string }) {
               <input className="input" type="search" aria-label="Search tools" placeholder="What should the tool do?" value={text} onChange={(event) => setText(event.target.value)} autoComplete="off" spellCheck={false} />
             </div>
             <div className="row">
-              <select className="select grow" aria-label="Server" value={server} onChange={(event) => put('server', event.target.value)}>
+              <select className="select grow" aria-label="Server" value={server} onChange={(event) => setServer(event.target.value)}>
                 <option value="">All servers</option>
                 {servers.data?.servers.map((item) => <option key={item.name} value={item.name}>{item.name}</option>)}
               </select>
-              <select className="select grow" aria-label="Sort by" value={sort} disabled={query !== ''} title={query ? 'Search results are sorted by relevance' : undefined} onChange={(event) => put('sort', event.target.value === 'name' ? '' : event.target.value)}>
+              <select className="select grow" aria-label="Sort by" value={sort} disabled={query !== ''} title={query ? 'Search results are sorted by relevance' : undefined} onChange={(event) => setOrder(event.target.value === 'name' ? '' : event.target.value)}>
                 {SORTS.map((item) => <option key={item.id} value={item.id}>{query ? 'Relevance' : item.label}</option>)}
               </select>
             </div>
@@ -179,7 +175,11 @@ function ToolDetail({ name, keep }: { name: string; keep: string }) {
             </header>
             {data.changed && <Note tone="warn" action={<Link className="button small" href={`/inbox/changed:${encodeURIComponent(name)}`}>Compare</Link>}>This tool changed after it was accepted. Its next call asks for approval.</Note>}
             {data.quarantined && <Note tone="bad" action={<Link className="button small" href={`/inbox/quarantine:${encodeURIComponent(name)}`}>Inspect</Link>}>In quarantine: <Prose text={data.quarantined.reason} /></Note>}
-            <Tabs label="Tool" selected={tab} onSelect={setTab} tabs={[
+            <Tabs label="Tool" selected={tab} onSelect={(next) => {
+              setTab(next);
+              // The end of each call changes it, which is too often to follow.
+              if (next === 'health') void tool.refetch();
+            }} tabs={[
               { id: 'try', label: 'Try' },
               { id: 'model', label: 'What the model sees' },
               { id: 'schema', label: 'Schema' },

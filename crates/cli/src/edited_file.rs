@@ -1,11 +1,13 @@
-//! A configuration file that a command changes: read, replaced atomically, and restored after an error.
+//! A configuration file that a command changes: read, checked with its new text, and replaced atomically.
 
 use crate::failure::{CommandFailure, FaultReport};
 use crate::render;
+use std::fs::{File, TryLockError};
 use std::io::Write;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use toolbooth_config::ServerListDocument;
+use std::time::Duration;
+use toolbooth_config::{ProposedFile, ServerListDocument};
 
 /// The largest accepted file.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
@@ -40,10 +42,14 @@ impl EditedFile {
         self.document.add(name, entry).map_err(|why| unreadable(&self.path, &why))
     }
 
+    /// The change, which can be checked before it is written.
+    pub fn change(self) -> TextChange {
+        TextChange { after: self.document.text(), path: self.path, before: self.before }
+    }
+
     /// Writes the file.
-    pub fn save(self) -> Result<WrittenFile, CommandFailure> {
-        write(&self.path, &self.document.text())?;
-        Ok(WrittenFile { path: self.path, before: self.before })
+    pub fn save(self) -> Result<(), CommandFailure> {
+        self.change().save()
     }
 }
 
@@ -61,26 +67,72 @@ impl DerefMut for EditedFile {
     }
 }
 
-/// A written file that can be restored.
-pub struct WrittenFile {
+/// A change of a file that is not written yet.
+pub struct TextChange {
     path: PathBuf,
+    /// The text that was read; absent for a new file.
     before: Option<String>,
+    after: String,
 }
 
-impl WrittenFile {
-    /// Restores the content from before the change.
-    pub fn undo(&self) -> Result<(), CommandFailure> {
-        match &self.before {
-            Some(text) => write(&self.path, text),
-            None => std::fs::remove_file(&self.path).map_err(|error| unwritable(&self.path, &error)),
+impl TextChange {
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file as it will be, to load the configuration with it.
+    pub fn proposed(&self) -> ProposedFile {
+        ProposedFile { path: self.path.clone(), text: self.after.clone() }
+    }
+
+    /// Writes the file, unless another program has changed it since it was read.
+    pub fn save(&self) -> Result<(), CommandFailure> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder).map_err(|error| unwritable(&self.path, &error))?;
+        let _lock = FolderLock::take(folder);
+        if read(&self.path)? != self.before {
+            return Err(changed_meanwhile(&self.path));
         }
+        write(&self.path, &self.after)
+    }
+}
+
+/// A lock on a folder of configuration files, which the gateway and its commands take for a change.
+struct FolderLock {
+    _folder: Option<File>,
+}
+
+impl FolderLock {
+    /// Waits for the lock, but not for long: any program that can read the folder can hold it. Without the lock two changes
+    /// at the same instant may overwrite each other.
+    fn take(folder: &Path) -> Self {
+        const TRIES: u32 = 40;
+        const PAUSE: Duration = Duration::from_millis(50);
+        let folder = File::open(folder).ok().filter(|folder| {
+            (0..TRIES).any(|_| match folder.try_lock() {
+                Err(TryLockError::WouldBlock) => {
+                    std::thread::sleep(PAUSE);
+                    false
+                }
+                Ok(()) | Err(TryLockError::Error(_)) => true,
+            })
+        });
+        Self { _folder: folder }
     }
 }
 
 fn read(path: &Path) -> Result<Option<String>, CommandFailure> {
     match std::fs::metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return match path.is_symlink() {
+                true => Err(unreadable(path, "it is a link to a file that does not exist")),
+                false => Ok(None),
+            };
+        }
+        Ok(about) if !about.is_file() => return Err(unreadable(path, "it is not a regular file")),
         Ok(about) if about.len() > MAX_BYTES => return Err(unreadable(path, "it is too large")),
+        Ok(about) if about.permissions().readonly() => return Err(unreadable(path, "it is read-only")),
         _ => {}
     }
     std::fs::read_to_string(path).map(Some).map_err(|error| unreadable(path, &error.to_string()))
@@ -112,6 +164,15 @@ fn unreadable(path: &Path, why: &str) -> CommandFailure {
     })
 }
 
+fn changed_meanwhile(path: &Path) -> CommandFailure {
+    CommandFailure::failed(FaultReport {
+        code: "servers.changed".to_owned(),
+        blame: "caller".to_owned(),
+        message: format!("{} was changed by another program at the same time", render::path(path)),
+        hint: Some("nothing was written; try again".to_owned()),
+    })
+}
+
 fn unwritable(path: &Path, error: &std::io::Error) -> CommandFailure {
     CommandFailure::failed(FaultReport {
         code: "servers.unwritable".to_owned(),
@@ -119,4 +180,42 @@ fn unwritable(path: &Path, error: &std::io::Error) -> CommandFailure {
         message: format!("{} cannot be written: {error}", render::path(path)),
         hint: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_another_program_changed_is_not_overwritten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("toolbooth.toml");
+        let entry = serde_json::json!({ "command": "x" });
+        for theirs in ["listen = 9000\n", "[policy]\nconsent = \"never\"\n"] {
+            let mut edited = EditedFile::open(&path).expect("readable");
+            edited.add("one", &entry).expect("added");
+            let change = edited.change();
+            std::fs::write(&path, theirs).expect("written");
+            let refused = change.save().expect_err("changed");
+            assert_eq!(refused.fault.code, "servers.changed");
+            assert_eq!(std::fs::read_to_string(&path).expect("text"), theirs);
+        }
+    }
+
+    #[test]
+    fn only_regular_files_that_may_be_written_are_changed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        std::os::unix::fs::symlink(at("nowhere.toml"), at("link.toml")).expect("a link");
+        std::fs::write(at("read-only.toml"), "").expect("written");
+        let about = std::fs::metadata(at("read-only.toml")).expect("metadata");
+        let mut permissions = about.permissions();
+        permissions.set_readonly(true);
+        std::fs::set_permissions(at("read-only.toml"), permissions).expect("set");
+        std::fs::create_dir(at("folder.toml")).expect("a folder");
+        for name in ["link.toml", "read-only.toml", "folder.toml"] {
+            let refused = EditedFile::open(&at(name)).err().expect(name);
+            assert_eq!(refused.fault.code, "servers.unreadable", "{name}");
+        }
+    }
 }

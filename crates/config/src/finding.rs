@@ -190,6 +190,11 @@ pub fn render(finding: &Finding) -> String {
     out
 }
 
+/// Renders a finding without the line of the file, which may contain a secret, for readers of a running gateway.
+pub fn render_without_line(finding: &Finding) -> String {
+    render(&Finding { snippet: None, ..finding.clone() })
+}
+
 /// The maximum number of characters shown of a line; a longer line is cut around the marked part.
 const LINE_WIDTH: usize = 120;
 

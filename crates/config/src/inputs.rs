@@ -53,6 +53,17 @@ pub struct Sources {
     pub discovery: FileDiscovery,
     /// The URL of the gateway that is running, if there is one. An import leaves out entries that lead to it.
     pub gateway_url: Option<String>,
+    /// The text of a file as it will be after a change, so that the change is checked before it is written.
+    pub proposed: Option<ProposedFile>,
+}
+
+/// A changed file that is not written yet.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProposedFile {
+    /// Its path, with links resolved if it exists.
+    pub path: PathBuf,
+    /// Its new text.
+    pub text: String,
 }
 
 /// The last valid entries of each manifest file. They remain in use if an edit breaks the file.
@@ -116,6 +127,13 @@ impl Sources {
     /// Resolves a path from the command line. `~` is the home directory; a relative path starts at the project folder.
     pub fn absolute(&self, path: &std::path::Path) -> PathBuf {
         self.resolve(path, &self.cwd)
+    }
+
+    /// The proposed text of a file, if it is the one that is changed.
+    pub(crate) fn proposed_text(&self, path: &std::path::Path) -> Option<&str> {
+        let proposed = self.proposed.as_ref()?;
+        let is_same = || path.canonicalize().is_ok_and(|path| path == proposed.path);
+        (path == proposed.path || is_same()).then_some(&proposed.text)
     }
 
     /// Resolves a path from a file in `folder`.

@@ -227,7 +227,8 @@ impl LoadContext<'_> {
     fn document(&mut self, file: PlannedFile, known: &[&str]) -> Option<ConfigDocument> {
         let PlannedFile { path, layer, kind, presence } = file;
         self.files.push(path.clone());
-        let bytes = match read_bounded(&path) {
+        let proposed = self.sources.proposed_text(&path).map(|text| text.as_bytes().to_vec());
+        let bytes = match proposed.map_or_else(|| read_bounded(&path), Ok) {
             Ok(bytes) => bytes,
             Err(error) if presence == FilePresence::Optional && is_absent(&error) => return None,
             Err(error) => {

@@ -68,7 +68,10 @@ impl ServerListDocument {
         let key = self.servers_key();
         match &mut self.body {
             ServerListBody::Json(root) => {
-                let servers = root.object_value_or_create().and_then(|root| root.object_value_or_create(key));
+                let keyed =
+                    || root.object_value_or_create().and_then(|root| root.object_value_or_create(key));
+                // A new key would take the other servers of a flat map out of use.
+                let servers = unkeyed_servers(root).or_else(keyed);
                 let servers = servers.ok_or_else(|| format!("its `{key}` is not a map"))?;
                 servers.append(name, jsonc_of(entry));
             }
@@ -216,6 +219,21 @@ fn json_entry(root: &CstRootNode, name: &str) -> Option<(CstObject, CstObject)> 
     })
 }
 
+/// The map of servers of a file that has them at its top, or in `mcp.servers`.
+fn unkeyed_servers(root: &CstRootNode) -> Option<CstObject> {
+    const WORDS: [&str; 4] = ["command", "url", "serverUrl", "httpUrl"];
+    let root = root.object_value()?;
+    if SERVER_KEYS.iter().any(|key| root.get(key).is_some()) {
+        return None;
+    }
+    if let Some(nested) = root.object_value("mcp").and_then(|mcp| mcp.object_value("servers")) {
+        return Some(nested);
+    }
+    let is_entry = |value: CstObject| WORDS.iter().any(|word| value.get(word).is_some());
+    let mut values = root.properties().into_iter().filter_map(|property| property.object_value());
+    values.any(is_entry).then_some(root)
+}
+
 /// Whether a map has neither entries nor comments.
 fn is_vacant(servers: &CstObject) -> bool {
     servers.properties().is_empty() && !servers.children().iter().any(|child| child.is_comment())
@@ -331,6 +349,24 @@ consent = \"never\"
         let new =
             changed("mcp.json", "", |document| document.add("x", &json!({ "command": "x" })).expect("added"));
         assert!(new.contains("\"mcpServers\""), "{new}");
+    }
+
+    #[test]
+    fn a_new_entry_is_added_where_the_others_are() {
+        let add =
+            |document: &mut ServerListDocument| document.add("b", &json!({ "url": "u" })).expect("added");
+        let cases = [
+            (r#"{"a": {"command": "x"}}"#, "/b/url"),
+            (r#"{"mcp": {"servers": {"a": {"url": "x"}}}}"#, "/mcp/servers/b/url"),
+            (r#"{"mcpServers": {}, "a": {"command": "x"}}"#, "/mcpServers/b/url"),
+            (r#"{"policy": {"consent": "never"}}"#, "/mcpServers/b/url"),
+            ("{}", "/mcpServers/b/url"),
+        ];
+        for (before, place) in cases {
+            let after = changed("mcp.json", before, add);
+            let json: Value = serde_json::from_str(&after).expect("JSON");
+            assert_eq!(json.pointer(place), Some(&json!("u")), "{before}: {after}");
+        }
     }
 
     #[test]

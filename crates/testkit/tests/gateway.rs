@@ -151,6 +151,8 @@ mod scene;
 mod search;
 #[path = "gateway/security_page.rs"]
 mod security_page;
+#[path = "gateway/server_entries.rs"]
+mod server_entries;
 #[path = "gateway/servers_add.rs"]
 mod servers_add;
 #[path = "gateway/shadowing.rs"]

@@ -33,6 +33,11 @@ fn pages() -> impl Iterator<Item = FaultPage> {
     })
 }
 
+/// The same code as a constant, if it has a page.
+pub fn known_code(code: &str) -> Option<&'static str> {
+    pages().map(|page| page.code).find(|known| *known == code)
+}
+
 /// Runs `toolbooth explain`.
 pub fn run(global: &GlobalOptions, arguments: &ExplainArguments) -> CommandResult {
     let Some(code) = &arguments.code else { return list(global) };

@@ -31,6 +31,7 @@ pub mod reload;
 mod running_calls;
 pub mod serve;
 mod server_edits;
+mod server_entry;
 mod server_view;
 pub mod servers;
 pub mod servers_add;

@@ -1,12 +1,12 @@
 //! `toolbooth servers remove|enable|disable`, and what follows a change of the configuration.
 
+use super::server_entry::{self, file_of, not_changeable};
 use super::server_view::print_server;
 use super::shell_variables::{self, GatewayEnvironment};
 use super::{in_runtime, reload};
-use crate::demo;
 use crate::edited_file::EditedFile;
 use crate::exit::Exit;
-use crate::failure::{CommandFailure, CommandResult, FaultReport};
+use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
 use crate::gateway_handle::{GatewayHandle, read};
 use crate::global_options::GlobalOptions;
@@ -14,7 +14,7 @@ use crate::remote_gateway::segment;
 use crate::render::{self, line};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use toolbooth_config::{LoadedConfig, ServerSwitch, nearest};
+use toolbooth_config::{LoadedConfig, ServerSwitch};
 
 /// A change of a configured server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,24 +29,21 @@ pub enum ServerEdit {
 
 /// Changes a server in its configuration file.
 pub fn run(global: &GlobalOptions, name: &str, edit: ServerEdit) -> CommandResult {
-    let (_, loaded) = gateway::load(global)?;
+    let (sources, loaded) = gateway::load(global)?;
     if edit == ServerEdit::Remove
         && let Some(file) = manifest_of(&loaded, name)
     {
         return remove_manifest(global, name, file);
     }
-    let file = file_of(&loaded, name)?;
-    let mut document = EditedFile::open(&file)?;
-    let is_found = match edit {
-        ServerEdit::Remove => document.remove(name),
-        ServerEdit::Enable => document.switch(name, ServerSwitch::On),
-        ServerEdit::Disable => document.switch(name, ServerSwitch::Off),
+    let path = match edit {
+        ServerEdit::Remove => {
+            let checked = server_entry::remove(&sources, &loaded, name)?;
+            checked.save()?;
+            checked.file().to_owned()
+        }
+        ServerEdit::Enable => switch(&loaded, name, ServerSwitch::On)?,
+        ServerEdit::Disable => switch(&loaded, name, ServerSwitch::Off)?,
     };
-    if !is_found {
-        return Err(not_changeable(name, &format!("its entry in {} was not found", render::path(&file))));
-    }
-    let path = document.path().to_owned();
-    document.save()?;
     let word = match edit {
         ServerEdit::Remove => "removed",
         ServerEdit::Enable => "enabled",
@@ -65,6 +62,18 @@ pub fn run(global: &GlobalOptions, name: &str, edit: ServerEdit) -> CommandResul
             ServerEdit::Remove | ServerEdit::Disable => reload_files(global, report).await,
         }
     })
+}
+
+/// Switches a server on or off; returns the file that has its entry.
+fn switch(loaded: &LoadedConfig, name: &str, to: ServerSwitch) -> Result<PathBuf, CommandFailure> {
+    let file = file_of(loaded, name)?;
+    let mut document = EditedFile::open(&file)?;
+    if !document.switch(name, to) {
+        return Err(not_changeable(name, &format!("its entry in {} was not found", render::path(&file))));
+    }
+    let path = document.path().to_owned();
+    document.save()?;
+    Ok(path)
 }
 
 /// Says which tools are offered if no server is configured any more.
@@ -86,41 +95,6 @@ fn after_last(global: &GlobalOptions) -> Option<String> {
         }
     };
     Some(format!("{}\n", render::wrap(&text, 0)))
-}
-
-/// The file that defines a server.
-fn file_of(loaded: &LoadedConfig, name: &str) -> Result<PathBuf, CommandFailure> {
-    let Some(server) = loaded.server(name) else {
-        if loaded.is_empty_of_servers() && demo::NAMES.contains(&name) {
-            return Err(CommandFailure::misuse(
-                "servers.not-changeable",
-                format!("`{name}` is a bundled server, and in no configuration file"),
-                Some(
-                    "your first own server replaces the bundled ones; a line `[servers]` in toolbooth.toml turns them off",
-                ),
-            ));
-        }
-        let names: Vec<&str> = loaded.servers.iter().map(|server| server.name.as_str()).collect();
-        let near = nearest(name, names.iter().copied()).map(|near| format!("did you mean `{near}`?"));
-        return Err(CommandFailure::misuse(
-            "server.unknown",
-            format!("no server `{}` is configured", line(name)),
-            near.as_deref().or(Some("`toolbooth servers` lists all")),
-        ));
-    };
-    match &server.origin.file {
-        Some(file) => Ok(file.clone()),
-        None => Err(not_changeable(name, &format!("it comes from {}", server.origin))),
-    }
-}
-
-fn not_changeable(name: &str, why: &str) -> CommandFailure {
-    CommandFailure::failed(FaultReport {
-        code: "servers.not-changeable".to_owned(),
-        blame: "caller".to_owned(),
-        message: format!("the server `{}` cannot be changed by this command: {}", line(name), line(why)),
-        hint: Some("change its entry by hand".to_owned()),
-    })
 }
 
 /// The manifest that `servers add openapi` wrote under this name.

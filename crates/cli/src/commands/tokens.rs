@@ -99,11 +99,13 @@ async fn create(
     arguments: CreateArguments,
 ) -> CommandResult {
     // A running gateway checks this itself; an embedded one does not use the configured mode.
-    if matches!(gateway, GatewayHandle::Embedded(_)) && is_proxied(global) {
+    if matches!(gateway, GatewayHandle::Embedded(_))
+        && let Some(mode) = mode_without_tokens(global)
+    {
         return Err(CommandFailure::misuse(
             "token.bad",
-            "`auth.mode` is `header`: a proxy names the users, and tokens are not accepted",
-            Some("use the proxy, or set `auth.mode: token`"),
+            format!("`auth.mode` is `{mode}`, in which tokens of the gateway are not accepted"),
+            Some("get a credential from the proxy or the identity provider, or set `auth.mode: token`"),
         ));
     }
     let CreateArguments { user, groups, expires, note } = arguments;
@@ -134,9 +136,13 @@ async fn create(
     Ok(Exit::Ok)
 }
 
-/// Whether the configuration lets a proxy name the users.
-fn is_proxied(global: &GlobalOptions) -> bool {
-    gateway::load(global).is_ok_and(|(_, loaded)| loaded.settings.auth.mode == AuthMode::Header)
+/// The configured mode, if a proxy or an identity provider names the users.
+fn mode_without_tokens(global: &GlobalOptions) -> Option<&'static str> {
+    match gateway::load(global).ok()?.1.settings.auth.mode {
+        AuthMode::Header => Some("header"),
+        AuthMode::Jwt => Some("jwt"),
+        AuthMode::Local | AuthMode::Token => None,
+    }
 }
 
 async fn list(gateway: &GatewayHandle, global: &GlobalOptions) -> CommandResult {

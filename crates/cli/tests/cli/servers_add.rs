@@ -47,7 +47,7 @@ fn servers_are_added_to_the_users_file() {
             error[servers.exists]: there is already a server `sh`:
               ~/.config/toolbooth/toolbooth.toml:1:10 (user)
 
-            hint: give another --name, or run `toolbooth servers remove sh` first
+            hint: choose another name, or run `toolbooth servers remove sh` first
             --- exit 2
         "#]],
     );

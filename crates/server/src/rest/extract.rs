@@ -13,8 +13,9 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
-use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::{Blame, Problem};
 use uuid::Uuid;
@@ -217,7 +218,14 @@ pub fn check_session(session: &str) -> Result<(), Problem> {
 pub async fn run_to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T, Problem>> + Send + 'static,
 ) -> Result<T, Problem> {
-    tokio::spawn(work).await.unwrap_or_else(|_| {
+    let (result, finished) = oneshot::channel();
+    // Boxed, so that the code of a task is compiled once and not for every kind of work.
+    let work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+        let _ = result.send(work.await);
+    });
+    tokio::spawn(work);
+    // Nothing is sent if the work panicked.
+    finished.await.unwrap_or_else(|_| {
         Err(Problem {
             code: "request.failed",
             blame: Blame::Gateway,

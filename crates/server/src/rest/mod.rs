@@ -30,12 +30,14 @@ mod jobs;
 mod manifests;
 mod metrics;
 mod openapi;
+mod owner_request;
 mod pages;
 mod plans;
 mod problem;
 mod prompts;
 mod registry;
 mod resources;
+mod server_entries;
 mod server_output;
 mod servers;
 mod session_renewal;
@@ -71,6 +73,9 @@ pub(crate) use auth::{refuse, with_bearer};
 pub use configuration::{OverriddenView, SettingView};
 pub(crate) use extract::{JsonBody, NoQuery, body, run_to_completion};
 pub(crate) use problem::{ProblemDocument, bad_method, not_found};
+pub use server_entries::{
+    NewServerEntry, ServerEntries, ServerEntryChange, local_only as server_entries_local_only,
+};
 pub use servers::ServerView;
 pub(crate) use session_renewal::session_credential;
 pub use tools::ToolView;
@@ -137,6 +142,8 @@ pub struct RestState {
     access_log: Option<Arc<AccessLog>>,
     /// The project files that wait for trust, if they can be trusted over REST.
     project_trust: Option<Arc<dyn ProjectTrust>>,
+    /// The configuration file that servers are added to, if that is possible over REST.
+    server_entries: Option<Arc<dyn ServerEntries>>,
 }
 
 /// The configuration files in use, and the result of the latest reload.
@@ -220,6 +227,7 @@ impl RestState {
             chat_turns,
             access_log: None,
             project_trust: None,
+            server_entries: None,
         }
     }
 
@@ -239,6 +247,12 @@ impl RestState {
     #[must_use]
     pub fn trusting(self, project_trust: Arc<dyn ProjectTrust>) -> Self {
         Self { project_trust: Some(project_trust), ..self }
+    }
+
+    /// Sets the configuration file that the owner can add servers to.
+    #[must_use]
+    pub fn editing(self, server_entries: Arc<dyn ServerEntries>) -> Self {
+        Self { server_entries: Some(server_entries), ..self }
     }
 }
 
@@ -347,6 +361,8 @@ const KNOWN: &[Endpoint] = endpoints![
 /// Endpoints for administrators. Being in this table enforces it: its routes are behind [`auth::administrators_only`].
 const ADMINISTRATORS: &[Endpoint] = endpoints![
     servers::reload,
+    server_entries::add,
+    server_entries::remove,
     servers::act,
     servers::logs,
     sign_in::begin,

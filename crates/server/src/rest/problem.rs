@@ -66,8 +66,10 @@ impl From<Problem> for ProblemDocument {
             ("call.refused" | "call.compliance" | "persona.unknown" | "auth.admin-only", _) => {
                 StatusCode::FORBIDDEN
             }
-            ("trust.local-only" | "trust.owner-only", _) => StatusCode::FORBIDDEN,
-            ("trust.changed", _) => StatusCode::CONFLICT,
+            ("trust.local-only" | "trust.owner-only" | "servers.local-only" | "servers.owner-only", _) => {
+                StatusCode::FORBIDDEN
+            }
+            ("trust.changed" | "servers.exists" | "servers.changed", _) => StatusCode::CONFLICT,
             ("call.rejected" | "call.approval-timeout" | "approval.not-yours" | "call.rights-gone", _) => {
                 StatusCode::FORBIDDEN
             }

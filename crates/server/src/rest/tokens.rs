@@ -111,12 +111,21 @@ pub async fn create(
 ) -> Result<(StatusCode, Json<NewTokenView>), ProblemDocument> {
     let body: TokenBody = extract::object(&body, EXAMPLE)?;
     let TokenBody { user, groups, persona, note, expires_seconds } = body;
-    if rest.door.authenticator.is_proxied() {
+    let unused = match rest.door.authenticator.mode_name() {
+        "header" => Some(("a proxy names the users", "use the proxy, or set `auth.mode: token`")),
+        "jwt" => Some((
+            "the identity provider issues the tokens",
+            "get a token for a service account from the provider, or set `auth.mode: token`",
+        )),
+        _ => None,
+    };
+    if let Some((reason, hint)) = unused {
+        let mode = rest.door.authenticator.mode_name();
         return Err(Problem {
             code: "token.bad",
             blame: Blame::Caller,
-            message: "`auth.mode` is `header`: a proxy names the users, and tokens are not accepted".into(),
-            hint: Some("use the proxy, or set `auth.mode: token`".into()),
+            message: format!("`auth.mode` is `{mode}`: {reason}, and tokens of the gateway are not accepted"),
+            hint: Some(hint.into()),
         }
         .into());
     }

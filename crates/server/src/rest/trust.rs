@@ -2,10 +2,9 @@
 
 use super::auth::AdminCaller;
 use super::extract::{self, JsonBody, NoQuery, run_to_completion};
+use super::owner_request;
 use super::problem::ProblemDocument;
 use super::{ReloadCause, RestState};
-use crate::peer::Ingress;
-use crate::peer_info::PeerInfo;
 use async_trait::async_trait;
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
@@ -14,9 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::{Blame, Problem};
-use toolbooth_engine::RefusedAttempt;
 use utoipa::ToSchema;
 
 /// An example of a valid body.
@@ -103,36 +100,16 @@ pub struct TrustedEntries {
     reloaded: Value,
 }
 
-/// Extracts that a request comes from the owner of the gateway in person: from a command over the control socket, or from
-/// the console in a browser that `toolbooth console` opened. Other requests over TCP may come from any program of the
-/// user, also from a tool that sends requests for a model, so they are refused.
-pub struct OwnerRequest;
+/// Extracts that a request comes from the owner, and the project files that it is about.
+pub struct OwnerTrustRequest(Arc<dyn ProjectTrust>);
 
-impl FromRequestParts<RestState> for OwnerRequest {
+impl FromRequestParts<RestState> for OwnerTrustRequest {
     type Rejection = ProblemDocument;
 
     async fn from_request_parts(parts: &mut Parts, rest: &RestState) -> Result<Self, ProblemDocument> {
-        project(rest)?;
-        let peer = parts.extensions.get::<PeerInfo>();
-        let via = peer.map(PeerInfo::via).unwrap_or_default();
-        if via == Ingress::Control || rest.owner_browsers.sent(&parts.headers, via) {
-            return Ok(Self);
-        }
-        let user = parts.extensions.get::<Arc<Caller>>().map(|caller| &*caller.user);
-        rest.door.engine.audit().record_refusal(RefusedAttempt {
-            code: "trust.owner-only",
-            source: &peer.map(PeerInfo::source).unwrap_or_default(),
-            user,
-            attempt: "POST /trust",
-        });
-        Err(owner_only().into())
-    }
-}
-
-impl RestState {
-    /// Whether only the user who runs the gateway can reach it over TCP: `local` mode, with `auth.local_users: own`.
-    pub(crate) fn is_owners_alone(&self) -> bool {
-        self.door.authenticator.checks_peer_user()
+        let project = project(rest)?;
+        owner_request::check(parts, rest, owner_only())?;
+        Ok(Self(project))
     }
 }
 
@@ -173,11 +150,10 @@ pub async fn waiting(
 pub async fn trust(
     State(rest): State<RestState>,
     AdminCaller(caller): AdminCaller,
-    _: OwnerRequest,
+    OwnerTrustRequest(project): OwnerTrustRequest,
     _: NoQuery,
     JsonBody(body): JsonBody,
 ) -> Result<Json<TrustedEntries>, ProblemDocument> {
-    let project = project(&rest)?;
     let TrustRequests { entries } = extract::object(&body, EXAMPLE)?;
     if !(1..=MAX_ENTRIES).contains(&entries.len()) {
         return Err(

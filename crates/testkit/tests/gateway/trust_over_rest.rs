@@ -29,7 +29,7 @@ fn request(entries: &[&Value]) -> String {
     json!({ "entries": entries.iter().map(part).collect::<Vec<_>>() }).to_string()
 }
 
-fn command(home: &Home, project: &Path, words: &[&str]) -> Command {
+pub fn command(home: &Home, project: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(binaries::toolbooth());
     command.args(words).arg("--data-dir").arg(home.data());
     command.env_clear().current_dir(project).env("HOME", home.path(""));
@@ -79,13 +79,13 @@ async fn owner_cookie(gateway: &Gateway, home: &Home, project: &Path) -> String 
 }
 
 /// The console in a browser that the owner has opened.
-async fn owner(gateway: &Gateway, home: &Home, project: &Path) -> Http {
+pub async fn owner(gateway: &Gateway, home: &Home, project: &Path) -> Http {
     let cookie = owner_cookie(gateway, home, project).await;
     gateway.http().sending(&[("origin".into(), origin(gateway)), ("cookie".into(), cookie)])
 }
 
 /// Posts JSON text over the control socket.
-fn over_control_socket(home: &Home, path: &str, body: &str) -> (u16, Value) {
+pub fn over_control_socket(home: &Home, path: &str, body: &str) -> (u16, Value) {
     let mut stream = UnixStream::connect(home.data().join("control.sock")).unwrap();
     let length = body.len();
     write!(

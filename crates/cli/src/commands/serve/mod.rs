@@ -8,6 +8,7 @@ mod logging;
 mod project_trust;
 pub mod reloading;
 mod replicas;
+mod server_entries;
 mod shown_settings;
 
 use super::{client_views, in_runtime, trust};
@@ -154,6 +155,7 @@ async fn serve(
     status.read_from(reloading::read_files(&loaded));
     status.set_settings(shown_settings(&loaded));
     let project_files = project_trust::ProjectFiles::new(door.clone(), sources.clone(), &settings);
+    let owner_files = server_entries::OwnerFiles::new(door.clone(), sources.clone(), &settings);
     let active_config = reloading::ActiveConfig::at_start(sources, &loaded, address);
     let folders = active_config.folders().clone();
     let reload = reloading::reloader(door.clone(), active_config, watched.clone(), status.clone());
@@ -162,7 +164,8 @@ async fn serve(
     let rest = RestState::new(door.clone(), reload.clone())
         .reporting(status)
         .counting(access_log.clone())
-        .trusting(Arc::new(project_files));
+        .trusting(Arc::new(project_files))
+        .editing(Arc::new(owner_files));
     let doors = Doors {
         door: door.clone(),
         rest: rest::router(rest.clone()).merge(console::routes(rest)),

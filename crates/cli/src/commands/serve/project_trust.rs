@@ -55,7 +55,7 @@ impl ProjectFiles {
 }
 
 /// Whether every caller is the user who runs the gateway.
-fn is_owners(settings: &Settings) -> bool {
+pub(super) fn is_owners(settings: &Settings) -> bool {
     settings.auth.mode == AuthMode::Local && settings.auth.local_users == LocalUsersSetting::Own
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use tokio::sync::{Mutex, mpsc};
 use toolbooth_config::settings::{AuthMode, LocalUsersSetting};
-use toolbooth_config::watch::{FileWatch, watch};
+use toolbooth_config::watch::{FileWatch, fingerprint, watch};
 use toolbooth_config::{LoadFailure, LoadedConfig, Settings, Sources};
 use toolbooth_core::audit::AuditKind;
 use toolbooth_core::event::{Event, EventKind};
@@ -53,6 +53,21 @@ impl WatchedFiles {
         current.clone_from(&files);
         if let Some(watch) = &self.watch {
             watch.set_files(files);
+        }
+    }
+
+    /// The watched files, and a digest of their content.
+    fn content(&self) -> (Vec<PathBuf>, String) {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let digest = fingerprint(&files);
+        (files, digest)
+    }
+
+    /// A reload has read the files, which had this content before. A changed list is already a change for the watch.
+    fn note_read(&self, (files_before, before): (Vec<PathBuf>, String)) {
+        let (files, after) = self.content();
+        if let Some(watch) = self.watch.as_ref().filter(|_| files == files_before) {
+            watch.read(before, &after);
         }
     }
 
@@ -232,7 +247,9 @@ pub fn reloader(
         let status = status.clone();
         Box::pin(async move {
             let mut active = active.lock().await;
+            let before = watched.content();
             let done = apply(&door, &mut active, &watched, &status, &cause).await;
+            watched.note_read(before);
             if let Err(problem) = &done {
                 status.failed(problem);
                 let event = Event::new(EventKind::ConfigError).code(problem.code);
@@ -322,7 +339,7 @@ async fn apply(
     if !is_reported {
         report_restart(door, &restart);
     }
-    let findings: Vec<String> = loaded.findings.iter().map(toolbooth_config::render).collect();
+    let findings: Vec<String> = loaded.findings.iter().map(toolbooth_config::render_without_line).collect();
     Ok(serde_json::json!({
         "applied": applied, "settings": changed, "restart_needed": restart, "findings": findings,
     }))

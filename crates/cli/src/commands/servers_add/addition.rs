@@ -1,6 +1,7 @@
 //! What `toolbooth servers add` adds: the entry of a server, made from the command line.
 
 use super::ServerAddArguments;
+use crate::commands::server_entry;
 use crate::failure::CommandFailure;
 use crate::render;
 use serde_json::{Map, Value, json};
@@ -151,6 +152,12 @@ pub(super) fn remote(
     if !arguments.env.is_empty() || arguments.cwd.is_some() {
         return Err(misuse("a remote server takes no --env and no --cwd"));
     }
+    let parsed = url::Url::parse(url);
+    if parsed.is_ok_and(|url| !url.username().is_empty() || url.password().is_some()) {
+        return Err(misuse(
+            "the URL must not contain a user name or a password; use --header for the credential",
+        ));
+    }
     let mut entry = Map::new();
     entry.insert("url".into(), json!(url));
     if let Some(transport) = &arguments.transport {
@@ -160,7 +167,7 @@ pub(super) fn remote(
     if !headers.is_empty() {
         entry.insert("headers".into(), json!(headers));
     }
-    let name = name.map_or_else(|| name_of(url), str::to_owned);
+    let name = name.map_or_else(|| server_entry::name_of(url), str::to_owned);
     Ok(PlannedServerEntry {
         name: checked(&name)?,
         entry: Value::Object(with_common(entry, arguments)),
@@ -183,32 +190,18 @@ pub(super) fn with_common(
 /// A valid server name.
 pub(super) fn checked(name: &str) -> Result<String, CommandFailure> {
     match name.parse::<ServerName>() {
-        Ok(name) => Ok(name.to_string()),
+        Ok(name) if server_entry::is_addressable(name.as_str()) => Ok(name.to_string()),
+        Ok(_) => Err(CommandFailure::misuse(
+            "usage.server-name",
+            format!("`{name}` is not a valid server name: browsers read it as a folder"),
+            Some("give another one with --name"),
+        )),
         Err(error) => Err(CommandFailure::misuse(
             "usage.server-name",
             format!("`{name}` is not a valid server name: {error}"),
             Some("give another one with --name"),
         )),
     }
-}
-
-/// A name from the host of a URL: `https://mcp.tracker.example/mcp` is `tracker`.
-pub(super) fn name_of(url: &str) -> String {
-    let host = url.split("://").nth(1).unwrap_or(url).split(['/', '?', '#']).next().unwrap_or_default();
-    let host = host.rsplit('@').next().unwrap_or(host);
-    let host = host.split(':').next().unwrap_or(host);
-    let is_number = host.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let mut parts: Vec<&str> = host.split('.').filter(|part| !part.is_empty()).collect();
-    if !is_number && parts.len() > 1 {
-        // The last part is the top-level domain, and the first often says only what kind of host it is.
-        parts.pop();
-        parts.retain(|part| !["www", "mcp", "api"].contains(part));
-    }
-    let name =
-        if is_number { host.replace('.', "-") } else { parts.last().copied().unwrap_or(host).to_owned() };
-    let name: String =
-        name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' }).take(64).collect();
-    if name.is_empty() { "server".to_owned() } else { name }
 }
 
 /// Splits NAME=VALUE pairs.
@@ -247,23 +240,6 @@ fn literal_notes(given: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_come_from_hosts() {
-        let cases = [
-            ("https://mcp.tracker.example/mcp", "tracker"),
-            ("https://tracker.example.com/mcp", "example"),
-            ("http://localhost:9000/mcp", "localhost"),
-            ("http://127.0.0.1:9000/mcp", "127-0-0-1"),
-            ("https://user:secret@shop.example/", "shop"),
-            ("https://api.example", "api-example"),
-        ];
-        for (url, expected) in cases {
-            let name = name_of(url);
-            assert!(name.parse::<ServerName>().is_ok());
-            assert_eq!(name, expected, "{url}");
-        }
-    }
 
     #[test]
     fn existing_relative_paths_of_a_command_are_found() {

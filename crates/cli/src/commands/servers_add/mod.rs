@@ -7,8 +7,7 @@ mod separator_tip;
 
 pub use separator_tip::separator_tip;
 
-use super::{in_runtime, server_edits};
-use crate::edited_file::EditedFile;
+use super::{in_runtime, server_edits, server_entry};
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult, FaultReport};
 use crate::gateway;
@@ -148,14 +147,8 @@ async fn add(
     planned: &PlannedServerEntry,
 ) -> CommandResult {
     let name = planned.name.as_str();
-    if let Some(known) = loaded.server(name) {
-        return Err(exists(name, &known.origin.to_string()));
-    }
     let file = target_file(global, arguments, sources)?;
-    let mut document = EditedFile::open(&file)?;
-    if document.contains(name) {
-        return Err(exists(name, &render::path(&file)));
-    }
+    server_entry::open_for(loaded, &file, name)?;
     if arguments.dry_run {
         show(global, planned, &file);
         return Ok(Exit::Ok);
@@ -163,15 +156,9 @@ async fn add(
     if planned.source.is_some() && !arguments.yes && !confirm(planned, &file)? {
         return Ok(Exit::Refused);
     }
-    document.add(name, &planned.entry)?;
-    let saved = document.save()?;
-    let state = match check(sources, name) {
-        Ok(state) => state,
-        Err(failure) => {
-            saved.undo()?;
-            return Err(failure);
-        }
-    };
+    let checked = server_entry::add(sources, loaded, &file, name, &planned.entry)?;
+    checked.save()?;
+    let state = checked.state;
     if !global.json {
         render::print(&format!("Added the server {} to {}.\n", line(name), render::path(&file)));
         print_notes(&planned.notes);
@@ -203,22 +190,6 @@ async fn add(
     }
 }
 
-/// Loads the configuration with the new entry, and returns its state; `None` if no file in use has it. An entry that
-/// cannot be used is an error.
-fn check(sources: &Sources, name: &str) -> Result<Option<ServerConfigState>, CommandFailure> {
-    let loaded = toolbooth_config::load_with_trust(&mut sources.clone())
-        .map_err(|failure| CommandFailure::config(&failure))?;
-    match loaded.server(name).map(|server| server.state.clone()) {
-        // A variable can be set later.
-        Some(ServerConfigState::Broken(finding)) if finding.code != "config.variable" => {
-            let fault = FaultReport::from(finding.problem());
-            let drawn = Some(toolbooth_config::render(&finding));
-            Err(CommandFailure { drawn, ..CommandFailure::usage(fault) })
-        }
-        state => Ok(state),
-    }
-}
-
 /// The file to change: the one that is named, else the user's own.
 fn target_file(
     global: &GlobalOptions,
@@ -231,40 +202,13 @@ fn target_file(
     if arguments.project {
         return Ok(sources.cwd.join(".mcp.json"));
     }
-    match global.config.last() {
-        Some(file) => Ok(sources.absolute(file)),
-        None => user_file(sources),
-    }
+    server_entry::usual_file(sources, global.config.last())
 }
 
 /// Whether a gateway that is started in another folder uses the file, too: it is the user's own, or elsewhere.
 fn is_used_elsewhere(file: &Path, sources: &Sources) -> bool {
     let is_own = sources.user_dir().is_some_and(|folder| file.starts_with(folder));
     is_own || !file.starts_with(&sources.cwd)
-}
-
-/// The file of the user that gets new entries: an existing one, or a new `toolbooth.toml`.
-fn user_file(sources: &Sources) -> Result<PathBuf, CommandFailure> {
-    let folder = sources.user_dir().ok_or_else(|| {
-        CommandFailure::misuse(
-            "usage.servers-add",
-            "there is no home folder",
-            Some("name a file with --file"),
-        )
-    })?;
-    let usual = ["toolbooth.toml", "toolbooth.json", "mcp.json", ".mcp.json"];
-    let existing = usual.iter().map(|name| folder.join(name)).find(|path| path.is_file());
-    let has_yaml = ["toolbooth.yaml", "toolbooth.yml"].iter().any(|name| folder.join(name).is_file());
-    Ok(existing.unwrap_or_else(|| folder.join(if has_yaml { "mcp.json" } else { "toolbooth.toml" })))
-}
-
-fn exists(name: &str, place: &str) -> CommandFailure {
-    CommandFailure::usage(FaultReport {
-        code: "servers.exists".to_owned(),
-        blame: "caller".to_owned(),
-        message: format!("there is already a server `{}`: {}", line(name), line(place)),
-        hint: Some(format!("give another --name, or run `toolbooth servers remove {}` first", line(name))),
-    })
 }
 
 fn show(global: &GlobalOptions, planned: &PlannedServerEntry, file: &Path) {

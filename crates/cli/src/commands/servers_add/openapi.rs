@@ -1,8 +1,9 @@
 //! `toolbooth servers add openapi`: the operations of an HTTP service as tools.
 
-use super::addition::{checked, name_of, pairs};
+use super::addition::{checked, pairs};
 use super::{ServerAddArguments, agreed, target_file};
 use crate::commands::server_edits;
+use crate::commands::server_entry::name_of;
 use crate::download::download;
 use crate::edited_file::{self, EditedFile};
 use crate::exit::Exit;
