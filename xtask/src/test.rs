@@ -4,6 +4,7 @@
 //! `N passed, M failed`.
 
 mod count;
+mod repeat;
 mod steps;
 
 use crate::interop::BUILT;
@@ -15,6 +16,7 @@ use std::{
     process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
+use repeat::FailedTests;
 use steps::{BackgroundStep, QuietStep, TestSteps};
 
 /// The timeout for fetching the database of advisories.
@@ -84,28 +86,47 @@ fn check_dependencies(root: &Path, steps: &mut TestSteps) -> Result<()> {
 /// compute while the tests mostly wait.
 fn take_tests(root: &Path, postgresql: Option<&Path>, steps: &mut TestSteps) -> BackgroundStep {
     let mut lints = None;
+    let mut unstable = Vec::new();
+    let mut run = |store: Option<&str>| {
+        let mut failed = FailedTests::default();
+        let first = count(&mut workspace_tests(root, store, TEST_THREADS), |line| {
+            println!("{line}");
+            failed.read(line);
+            if line.starts_with("running ") {
+                lints.get_or_insert_with(|| start_lints(root));
+            }
+        })?;
+        let (corrected, passed_now) = failed.repeat(first, |names| {
+            println!("\n== tests that failed, repeated one at a time ==");
+            count_printed(workspace_tests(root, store, "1").args(["--", "--exact"]).args(names))
+        })?;
+        unstable = passed_now;
+        Ok(corrected)
+    };
+    match postgresql {
+        Some(programs) => {
+            steps.take("tests", || postgresql::serving(programs, |url| run(Some(url))));
+        }
+        None => {
+            println!("\nnotice: PostgreSQL is not installed, so shared stores are not tested");
+            steps.take("tests", || run(None));
+        }
+    }
+    steps.note_unstable(unstable);
+    lints.unwrap_or_else(|| start_lints(root))
+}
+
+/// The command that runs the tests of the workspace, with the URL of a PostgreSQL server for the shared stores.
+fn workspace_tests(root: &Path, store: Option<&str>, threads: &str) -> Command {
     let mut tests = cargo(root);
     tests
         .args(["test", "--workspace", "--no-fail-fast"])
         .env(BUILT, "1")
-        .env("RUST_TEST_THREADS", TEST_THREADS);
-    let mut run = |tests: &mut Command| {
-        count(tests, |line| {
-            println!("{line}");
-            if line.starts_with("running ") {
-                lints.get_or_insert_with(|| start_lints(root));
-            }
-        })
-    };
-    match postgresql {
-        Some(programs) => steps
-            .take("tests", || postgresql::serving(programs, |url| run(tests.env(postgresql::VARIABLE, url)))),
-        None => {
-            println!("\nnotice: PostgreSQL is not installed, so shared stores are not tested");
-            steps.take("tests", || run(&mut tests));
-        }
+        .env("RUST_TEST_THREADS", threads);
+    if let Some(url) = store {
+        tests.env(postgresql::VARIABLE, url);
     }
-    lints.unwrap_or_else(|| start_lints(root))
+    tests
 }
 
 fn start_lints(root: &Path) -> BackgroundStep {

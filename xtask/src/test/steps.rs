@@ -33,6 +33,7 @@ pub struct BackgroundStep(JoinHandle<StepOutcome>);
 pub struct TestSteps {
     total: TestCount,
     failed: Vec<String>,
+    unstable: Vec<String>,
 }
 
 impl TestSteps {
@@ -70,11 +71,19 @@ impl TestSteps {
         }
     }
 
+    /// Notes tests that failed once and passed when they were repeated.
+    pub fn note_unstable(&mut self, names: Vec<String>) {
+        self.unstable.extend(names);
+    }
+
     /// Prints the totals. Returns whether all tests passed.
     pub fn conclude(self, seconds: f64) -> Result<bool> {
         println!("\ntotal time: {seconds:.0} s");
         if !self.failed.is_empty() {
             println!("failed: {}", self.failed.join(", "));
+        }
+        if !self.unstable.is_empty() {
+            println!("unstable (failed once, passed when repeated): {}", self.unstable.join(", "));
         }
         // The result must be the last line, so failures are not printed again.
         println!("{} passed, {} failed", self.total.passed, self.total.failed);
