@@ -11,12 +11,12 @@ use crate::interop::BUILT;
 use crate::{cargo, cycles, interop, names, object_storage, postgresql, setup, words};
 use anyhow::{Context, Result};
 use count::{TestCount, count};
+use repeat::FailedTests;
 use std::{
     path::Path,
     process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
-use repeat::FailedTests;
 use steps::{BackgroundStep, QuietStep, TestSteps};
 
 /// The timeout for fetching the database of advisories.
@@ -119,10 +119,7 @@ fn take_tests(root: &Path, postgresql: Option<&Path>, steps: &mut TestSteps) -> 
 /// The command that runs the tests of the workspace, with the URL of a PostgreSQL server for the shared stores.
 fn workspace_tests(root: &Path, store: Option<&str>, threads: &str) -> Command {
     let mut tests = cargo(root);
-    tests
-        .args(["test", "--workspace", "--no-fail-fast"])
-        .env(BUILT, "1")
-        .env("RUST_TEST_THREADS", threads);
+    tests.args(["test", "--workspace", "--no-fail-fast"]).env(BUILT, "1").env("RUST_TEST_THREADS", threads);
     if let Some(url) = store {
         tests.env(postgresql::VARIABLE, url);
     }
