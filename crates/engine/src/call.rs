@@ -11,7 +11,7 @@
 //! | 5 judge | applies the operator's policies: run, ask a person, queue in a plan, refuse, or hide the tool; asks the operator's hooks | `core/call`, `approvals`, `call/hooking.rs` |
 //! | 6 seal | adds what only the gateway supplies: identity, `_mcp_data`, file URLs, idempotency keys; charges the caller's allowance; notes the intent | `core/call`, `call/seal.rs`, `call/allowance.rs` |
 //! | 7 route | chooses the tool's server or its list of providers | `core/call`, `routing` |
-//! | 8 dispatch | sends the call, with one deadline over all retries | `call/dispatch.rs`, `call/serving` |
+//! | 8 dispatch | sends the call, with one deadline over all retries | `call/dispatch.rs`, `call/attempt.rs`, `call/serving` |
 //! | 9 shape | stores files of the result, applies the token budget, and asks the operator's hooks | `call/shape.rs`, `call/hooking.rs` |
 //! | 10 record | writes the audit row, metrics, health and dead letter | `call/record.rs`, `call/record/close.rs` |
 //!
@@ -27,6 +27,7 @@
 //! these copies were a third of the gateway's time per call.
 
 mod allowance;
+mod attempt;
 mod chat;
 mod client_channel;
 mod contain;
