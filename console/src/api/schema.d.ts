@@ -229,7 +229,13 @@ export interface paths {
         };
         /** Shows a server. */
         get: operations["servers_show"];
-        put?: never;
+        /**
+         * Changes the entry of a server in the file that has it, and reloads the configuration. Only for the owner of a gateway
+         *     in `local` mode, as for adding a server.
+         * @description A local server stays a local one, and a remote one a remote one. If the reload fails, the answer is its error; the
+         *     change stays in the file.
+         */
+        put: operations["server_entry_edits_replace"];
         post?: never;
         /**
          * Removes a server from the configuration file that has its entry, and reloads the configuration. Only for the owner of a
@@ -1471,6 +1477,26 @@ export interface paths {
         put?: never;
         /** Reloads the configuration. Administrators only. */
         post: operations["servers_reload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/servers/{name}/entry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Shows the entry of a server as its file has it, to change it. Only for the owner of a gateway in `local` mode, as for
+         *     adding a server.
+         */
+        get: operations["server_entry_edits_show"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -3692,7 +3718,7 @@ export interface components {
             /** Format: u-int64 */
             summary: number;
         };
-        /** @description The result of adding or removing a server. */
+        /** @description The result of adding, changing or removing a server. */
         ChangedServerEntry: {
             /** @description The file that was changed. */
             file: string;
@@ -3721,6 +3747,50 @@ export interface components {
             name?: string | null;
             /** @description The URL of a remote server. */
             url?: string | null;
+        };
+        /** @description The entry of a server as its file has it. */
+        WrittenServerEntry: {
+            /** @description The program of a local server and its arguments. */
+            command?: string[] | null;
+            /** @description The working folder of a local server. */
+            cwd?: string | null;
+            /** @description The variables of a local server. A value is `null` if it does not only refer to a variable of the gateway. */
+            env: {
+                [key: string]: string | null;
+            };
+            /** @description The file that has the entry. */
+            file: string;
+            /** @description The headers of a remote server. A value is `null` if it does not only refer to a variable of the gateway. */
+            headers: {
+                [key: string]: string | null;
+            };
+            /** @description The other fields of the entry, which a change keeps. */
+            kept: string[];
+            /** @description The name of the server. */
+            name: string;
+            /** @description The URL of a remote server. */
+            url?: string | null;
+            /** @description Identifies the entry as it is now. */
+            version: string;
+        };
+        /** @description An entry as it should be. Its other fields stay as they are. */
+        ServerEntryEdit: {
+            /** @description The program of a local server and its arguments. */
+            command?: string[] | null;
+            /** @description The working folder of a local server; without it the entry has none. */
+            cwd?: string | null;
+            /** @description All variables of a local server. `null` keeps the present value. */
+            env?: {
+                [key: string]: string | null;
+            };
+            /** @description All headers of a remote server. `null` keeps the present value, if the new URL has the same scheme, host and port. */
+            headers?: {
+                [key: string]: string | null;
+            };
+            /** @description The URL of a remote server. */
+            url?: string | null;
+            /** @description The `version` of the entry that was read. */
+            version: string;
         };
         /** @description The latest lines that a server wrote to standard error. */
         LogView: {
@@ -4900,6 +4970,132 @@ export interface operations {
             };
             /** @description `server.unknown`. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    server_entry_edits_replace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the server. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ServerEntryEdit"];
+            };
+        };
+        responses: {
+            /** @description The entry is changed. The server connects again in the background. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChangedServerEntry"];
+                };
+            };
+            /** @description `request.bad-body`, `servers.not-changeable`, or the configuration would not be valid. Nothing was changed. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.admin-only`, `servers.local-only` or `servers.owner-only`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `server.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body arrived too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `servers.changed`: the entry or its file has changed since it was read. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13323,6 +13519,92 @@ export interface operations {
             };
             /** @description `auth.admin-only`. `persona.unknown`: the persona does not exist or the caller may not use it. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    server_entry_edits_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the server. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The entry. Values that may be secrets are `null`. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WrittenServerEntry"];
+                };
+            };
+            /** @description `servers.not-changeable`: its entry is not in a file that can be changed, or not in a form that can be changed here. The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.admin-only`, `servers.local-only` or `servers.owner-only`. `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `server.unknown`. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

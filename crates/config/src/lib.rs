@@ -59,7 +59,7 @@ pub use load::{LoadFailure, load, load_with_trust};
 pub use loaded_config::LoadedConfig;
 pub use read::{ReadError, ReadErrorKind, dotted, read_all};
 pub use schema::schema;
-pub use server_document::{ServerListDocument, ServerSwitch};
+pub use server_document::{MemberChange, ServerListDocument, ServerSwitch};
 pub use servers::{ConfiguredServer, ServerConfigState};
 pub use settings::Settings;
 pub use show::{ShowMode, show};

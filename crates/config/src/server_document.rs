@@ -1,5 +1,9 @@
 //! The text of a configuration file with servers: changes single entries and keeps comments and order.
 
+mod members;
+
+pub use members::MemberChange;
+
 use crate::parse::Syntax;
 use crate::toml_removal::{lead_with_comments, remove_empty_table, remove_entry};
 use crate::written_values::{jsonc_of, toml_of};

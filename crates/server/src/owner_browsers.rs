@@ -82,6 +82,13 @@ impl OwnerBrowsers {
         matches!(via, Ingress::Network(_)) && is_own_page(headers) && self.has_cookie(headers)
     }
 
+    /// Whether a request that changes nothing comes from a browser of the owner. Browsers do not name the Origin of such a
+    /// request, and do not give its answer to pages of other origins.
+    pub fn reads(&self, headers: &HeaderMap, via: Ingress) -> bool {
+        let is_own = headers.get("sec-fetch-site").is_none_or(|site| site == "same-origin");
+        matches!(via, Ingress::Network(_)) && is_own && self.has_cookie(headers)
+    }
+
     /// Whether a request has the cookie of a browser of the owner.
     pub fn has_cookie(&self, headers: &HeaderMap) -> bool {
         let values = ConsoleCookie::Owner.values(headers, None);
@@ -244,8 +251,14 @@ mod tests {
             }
             assert_eq!(browsers.sent(&headers, NETWORK), expected, "{origin:?} {site:?}");
             assert!(!browsers.sent(&headers, Ingress::Inside));
+            // Only the site counts for a request that changes nothing.
+            let may_read = matches!(site, None | Some("same-origin"));
+            assert_eq!(browsers.reads(&headers, NETWORK), may_read, "{origin:?} {site:?}");
         }
         assert!(!browsers.sent(&request("0"), NETWORK), "another cookie");
+        assert!(
+            !browsers.reads(&request("0"), NETWORK) && !browsers.reads(&request(&secret), Ingress::Inside)
+        );
         let other_gateway = OwnerBrowsers::new(system_clock());
         assert!(!other_gateway.sent(&request(&secret), NETWORK));
     }

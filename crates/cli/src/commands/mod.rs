@@ -32,6 +32,7 @@ mod running_calls;
 pub mod serve;
 mod server_edits;
 mod server_entry;
+mod server_entry_fields;
 mod server_view;
 pub mod servers;
 pub mod servers_add;

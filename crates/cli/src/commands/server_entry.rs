@@ -1,6 +1,7 @@
-//! The entry of a server in a configuration file: adds it and removes it, if the configuration is valid afterwards. The change
+//! The entry of a server in a configuration file: adds, changes and removes it, if the configuration is valid afterwards. The change
 //! is checked before it is written, because a running gateway uses a written file at once.
 
+use super::server_entry_fields::{EntryFields, WantedFields};
 use crate::demo;
 use crate::edited_file::{EditedFile, TextChange};
 use crate::failure::{CommandFailure, FaultReport};
@@ -40,7 +41,16 @@ pub fn add(
 ) -> Result<CheckedChange, CommandFailure> {
     let mut document = open_for(loaded, file, name)?;
     document.add(name, entry)?;
-    let change = document.change();
+    usable(sources, loaded, document.change(), name)
+}
+
+/// A change after which the server can be used, at the latest when its variables are set.
+fn usable(
+    sources: &Sources,
+    loaded: &LoadedConfig,
+    change: TextChange,
+    name: &str,
+) -> Result<CheckedChange, CommandFailure> {
     let after = load_with(sources, &change)?;
     let lost = loaded.servers.iter().find(|server| after.server(server.name.as_str()).is_none());
     if let Some(lost) = lost {
@@ -76,6 +86,33 @@ fn load_with(sources: &Sources, change: &TextChange) -> Result<LoadedConfig, Com
     }
 }
 
+/// The fields of a server's entry, and the file that has it.
+pub fn open_entry(loaded: &LoadedConfig, name: &str) -> Result<(EditedFile, EntryFields), CommandFailure> {
+    let file = file_of(loaded, name)?;
+    let document = EditedFile::open(&file)?;
+    let members = document.entry(name).ok_or_else(|| not_found(name, &file))?;
+    Ok((document, EntryFields::read(name, members)?))
+}
+
+/// Changes the entry of a server in the file that has it, if the configuration is valid with it.
+pub fn edit(
+    sources: &Sources,
+    loaded: &LoadedConfig,
+    (mut document, fields): (EditedFile, EntryFields),
+    wanted: &WantedFields,
+) -> Result<CheckedChange, CommandFailure> {
+    let name = fields.name();
+    let changes = fields.changes_to(wanted)?;
+    if !document.edit(name, &changes) {
+        return Err(not_found(name, document.path()));
+    }
+    usable(sources, loaded, document.change(), name)
+}
+
+fn not_found(name: &str, file: &Path) -> CommandFailure {
+    not_changeable(name, &format!("its entry in {} was not found", render::path(file)))
+}
+
 /// Opens the file that gets an entry. It is an error if there is a server with this name.
 pub fn open_for(loaded: &LoadedConfig, file: &Path, name: &str) -> Result<EditedFile, CommandFailure> {
     if let Some(known) = loaded.server(name) {
@@ -93,7 +130,7 @@ pub fn remove(sources: &Sources, loaded: &LoadedConfig, name: &str) -> Result<Ch
     let file = file_of(loaded, name)?;
     let mut document = EditedFile::open(&file)?;
     if !document.remove(name) {
-        return Err(not_changeable(name, &format!("its entry in {} was not found", render::path(&file))));
+        return Err(not_found(name, &file));
     }
     let change = document.change();
     let after = load_with(sources, &change)?;

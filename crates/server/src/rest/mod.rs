@@ -38,6 +38,8 @@ mod prompts;
 mod registry;
 mod resources;
 mod server_entries;
+mod server_entry_bodies;
+mod server_entry_edits;
 mod server_output;
 mod servers;
 mod session_renewal;
@@ -73,9 +75,8 @@ pub(crate) use auth::{refuse, with_bearer};
 pub use configuration::{OverriddenView, SettingView};
 pub(crate) use extract::{JsonBody, NoQuery, body, run_to_completion};
 pub(crate) use problem::{ProblemDocument, bad_method, not_found};
-pub use server_entries::{
-    NewServerEntry, ServerEntries, ServerEntryChange, local_only as server_entries_local_only,
-};
+pub use server_entries::{ServerEntries, ServerEntryChange, local_only as server_entries_local_only};
+pub use server_entry_bodies::{NewServerEntry, ServerEntryEdit, WrittenServerEntry};
 pub use servers::ServerView;
 pub(crate) use session_renewal::session_credential;
 pub use tools::ToolView;
@@ -363,6 +364,8 @@ const ADMINISTRATORS: &[Endpoint] = endpoints![
     servers::reload,
     server_entries::add,
     server_entries::remove,
+    server_entry_edits::show,
+    server_entry_edits::replace,
     servers::act,
     servers::logs,
     sign_in::begin,

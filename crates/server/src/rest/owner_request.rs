@@ -7,6 +7,7 @@
 use super::RestState;
 use crate::peer::Ingress;
 use crate::peer_info::PeerInfo;
+use http::Method;
 use http::request::Parts;
 use std::sync::Arc;
 use toolbooth_core::caller::Caller;
@@ -16,7 +17,12 @@ use toolbooth_engine::RefusedAttempt;
 /// Refuses, and records, a request that may not come from the owner in person.
 pub(super) fn check(parts: &Parts, rest: &RestState, refusal: Problem) -> Result<(), Problem> {
     let via = parts.extensions.get::<PeerInfo>().map(PeerInfo::via).unwrap_or_default();
-    if via == Ingress::Control || rest.owner_browsers.sent(&parts.headers, via) {
+    let browsers = &rest.owner_browsers;
+    let is_from_browser = match parts.method {
+        Method::GET => browsers.reads(&parts.headers, via),
+        _ => browsers.sent(&parts.headers, via),
+    };
+    if via == Ingress::Control || is_from_browser {
         return Ok(());
     }
     record(parts, rest, refusal.code);

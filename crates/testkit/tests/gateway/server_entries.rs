@@ -1,4 +1,4 @@
-//! Servers that the owner adds and removes over REST.
+//! Servers that the owner adds, changes and removes over REST.
 
 use crate::callers::http_as;
 use crate::token_users::{TokenUsers, recorded};
@@ -6,7 +6,7 @@ use crate::trust_over_rest::{command, over_control_socket, owner};
 use ::http::Method;
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use toolbooth_testkit::world::{Gateway, Home, binaries};
+use toolbooth_testkit::world::{Gateway, Home, Http, binaries};
 
 /// A gateway whose owner has a configuration folder with this `toolbooth.toml`.
 async fn start(home: &Home, settings: Option<&str>) -> (Gateway, PathBuf) {
@@ -100,7 +100,13 @@ async fn others_than_the_owner_cannot_change_servers() {
     let home = Home::new(&[]);
     let (gateway, file) = start(&home, None).await;
     // Any program of the user can send this.
-    for (method, path) in [(Method::POST, "/servers"), (Method::DELETE, "/servers/demo")] {
+    let requests = [
+        (Method::POST, "/servers"),
+        (Method::GET, "/servers/demo/entry"),
+        (Method::PUT, "/servers/demo"),
+        (Method::DELETE, "/servers/demo"),
+    ];
+    for (method, path) in requests {
         let headers = [("content-type", "application/json")];
         let reply = gateway.http().send(method, path, &headers, entry("one").to_string()).await;
         assert_eq!(
@@ -117,6 +123,95 @@ async fn others_than_the_owner_cannot_change_servers() {
     let root = http_as(&known.gateway, &known.root);
     let (status, refused) = root.post_json("/servers", &entry("one").to_string()).await;
     assert_eq!((status, &refused["code"]), (403, &json!("servers.local-only")), "{refused}");
+    let reply = root.send(Method::GET, "/servers/demo/entry", &[], "").await;
+    assert_eq!((reply.status, &reply.json().await["code"]), (403, &json!("servers.local-only")));
+}
+
+/// Sends a changed entry.
+async fn put(http: &Http, name: &str, edit: &Value) -> (u16, Value) {
+    let headers = [("content-type", "application/json")];
+    let reply = http.send(Method::PUT, &format!("/servers/{name}"), &headers, edit.to_string()).await;
+    (reply.status, reply.json().await)
+}
+
+/// What a change sends of the entry that it has read.
+fn edit_of(entry: &Value) -> Value {
+    let kept = ["version", "command", "url", "cwd", "env", "headers"].into_iter();
+    kept.filter(|key| !entry[*key].is_null()).map(|key| (key.to_owned(), entry[key].clone())).collect()
+}
+
+#[tokio::test]
+async fn owner_changes_an_entry_without_seeing_its_secrets() {
+    let home = Home::new(&[]);
+    let secret = "hunter2hunter2hunter2";
+    let settings = format!(
+        "# my servers\n[servers.one] # first\ncommand = {:?}\nargs = [\"echo\"] # says it\ngroups = [\"users\"]\n\n[servers.one.env]\nWORD = \"{secret}\"\nPLACE = \"${{HOME}}\"\n",
+        binaries::hostile()
+    );
+    let (gateway, file) = start(&home, Some(&settings)).await;
+    gateway.connected(&["one"]).await;
+    let http = owner(&gateway, &home, &home.path("project")).await;
+    let shown = http.get_json("/servers/one/entry").await;
+    assert_eq!(
+        (&shown["env"], &shown["kept"], &shown["command"][1]),
+        (&json!({ "PLACE": "${HOME}", "WORD": null }), &json!(["groups"]), &json!("echo")),
+        "{shown}"
+    );
+    assert!(!shown.to_string().contains(secret), "{shown}");
+
+    let mut edit = edit_of(&shown);
+    edit["env"]["PLACE"] = json!("${USER_OF_TEST:-ann}");
+    let (status, changed) = put(&http, "one", &edit).await;
+    assert_eq!((status, &changed["file"]), (200, &json!(file)), "{changed}");
+    assert!(!changed.to_string().contains(secret), "{changed}");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(text, settings.replace("${HOME}", "${USER_OF_TEST:-ann}"), "only the changed value");
+    gateway.connected(&["one"]).await;
+
+    // The same request again is made from an entry that is no longer there.
+    let (status, refused) = put(&http, "one", &edit).await;
+    assert_eq!((status, &refused["code"]), (409, &json!("servers.changed")), "{refused}");
+    let rows = http.get_json("/audit?kind=server").await;
+    let row = rows["rows"].as_array().unwrap().iter().find(|row| row["server"] == "one").unwrap();
+    assert_eq!((&row["outcome"], &row["detail"]["file"]), (&json!("changed"), &json!(file)), "{rows}");
+}
+
+#[tokio::test]
+async fn change_that_is_not_valid_leaves_the_file_as_it_was() {
+    let home = Home::new(&[]);
+    let settings = "[servers.one]\nurl = \"http://127.0.0.1:9/mcp\"\nheaders = { Key = \"hunter2\" }\n";
+    let (gateway, file) = start(&home, Some(settings)).await;
+    let http = owner(&gateway, &home, &home.path("project")).await;
+    let shown = http.get_json("/servers/one/entry").await;
+    let version = &shown["version"];
+    let cases = [
+        // A secret that the page does not know must not go to another host.
+        (
+            json!({ "version": version, "url": "http://127.0.0.1:10/mcp", "headers": { "Key": null } }),
+            "request.bad-body",
+        ),
+        (
+            json!({ "version": version, "url": "http://127.0.0.1:9/mcp", "headers": { "Other": null } }),
+            "request.bad-body",
+        ),
+        (json!({ "version": version, "command": ["x"] }), "request.bad-body"),
+        (json!({ "version": version, "url": "http://u:p@127.0.0.1:9/mcp" }), "request.bad-body"),
+        (json!({ "url": "http://127.0.0.1:9/mcp" }), "request.bad-body"),
+        (json!({ "version": "0", "url": "http://127.0.0.1:9/mcp" }), "servers.changed"),
+    ];
+    for (edit, code) in cases {
+        let (status, refused) = put(&http, "one", &edit).await;
+        assert_eq!(refused["code"], code, "{status} {edit}: {refused}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), settings, "{edit}");
+    }
+    let (status, refused) =
+        put(&http, "one", &json!({ "version": version, "url": "ftp://127.0.0.1/mcp" })).await;
+    assert_eq!(status, 400, "{refused}");
+    let (_, unknown) = put(&http, "two", &edit_of(&shown)).await;
+    assert_eq!(unknown["code"], "server.unknown");
+    let reply = http.send(Method::GET, "/servers/two/entry", &[], "").await;
+    assert_eq!((reply.status, &reply.json().await["code"]), (404, &json!("server.unknown")));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), settings);
 }
 
 #[tokio::test]

@@ -1,9 +1,10 @@
-//! Adding and removing servers of a running gateway, for REST: the same changes of the same files as `toolbooth servers add`
-//! and `servers remove`.
+//! Adding, changing and removing servers of a running gateway, for REST: the same changes of the same files as
+//! `toolbooth servers add` and `servers remove`.
 
 use super::project_trust::is_owners;
 use crate::commands::explain;
 use crate::commands::server_entry::{self, CheckedChange};
+use crate::commands::server_entry_fields::WantedFields;
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, FaultReport};
 use async_trait::async_trait;
@@ -16,7 +17,10 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::names::ServerName;
 use toolbooth_engine::Act;
 use toolbooth_server::mcp::Door;
-use toolbooth_server::rest::{NewServerEntry, ServerEntries, ServerEntryChange, server_entries_local_only};
+use toolbooth_server::rest::{
+    NewServerEntry, ServerEntries, ServerEntryChange, ServerEntryEdit, WrittenServerEntry,
+    server_entries_local_only,
+};
 
 /// The configuration files of this gateway.
 pub struct OwnerFiles {
@@ -118,6 +122,64 @@ impl ServerEntries for OwnerFiles {
         Ok(ServerEntryChange { name: name.to_string(), file, notes })
     }
 
+    async fn read(&self, name: &str) -> Result<WrittenServerEntry, Problem> {
+        let known = name.parse::<ServerName>().map_err(|_| invalid_name(name))?;
+        self.plan(move |_, loaded| {
+            let (document, fields) = server_entry::open_entry(loaded, known.as_str())?;
+            let WantedFields { command, url, cwd, env, headers } = fields.shown();
+            Ok(WrittenServerEntry {
+                name: known.to_string(),
+                file: document.path().display().to_string(),
+                version: fields.version(),
+                command,
+                url,
+                cwd,
+                env,
+                headers,
+                kept: fields.kept(),
+            })
+        })
+        .await
+    }
+
+    async fn replace(
+        &self,
+        by: &str,
+        name: &str,
+        edit: ServerEntryEdit,
+    ) -> Result<ServerEntryChange, Problem> {
+        let known = name.parse::<ServerName>().map_err(|_| invalid_name(name))?;
+        let ServerEntryEdit { version, command, url, cwd, env, headers } = edit;
+        let wanted = WantedFields { command, url, cwd, env, headers };
+        let _changing = self.changing.lock().await;
+        let changed = known.to_string();
+        let checked = self
+            .plan(move |sources, loaded| {
+                let opened = server_entry::open_entry(loaded, &changed)?;
+                if opened.1.version() != version {
+                    return Err(entry_changed(&changed));
+                }
+                server_entry::edit(sources, loaded, opened, &wanted)
+            })
+            .await?;
+        let file = checked.file().display().to_string();
+        let notes = match &checked.state {
+            Some(ServerConfigState::Broken(finding)) => {
+                vec![format!("{}; until then it is not used", finding.message)]
+            }
+            Some(ServerConfigState::NeedsTrust { .. }) => {
+                vec![
+                    "its entry is in a project file, so it must be trusted again before it is used"
+                        .to_owned(),
+                ]
+            }
+            Some(ServerConfigState::Disabled(_)) => vec!["it is disabled, so it is not used".to_owned()],
+            Some(ServerConfigState::Ready(_)) | None => Vec::new(),
+        };
+        self.write(by, "changed", &known, checked).await?;
+        Ok(ServerEntryChange { name: known.to_string(), file, notes })
+    }
+
     async fn remove(&self, by: &str, name: &str) -> Result<ServerEntryChange, Problem> {
         let known = name.parse::<ServerName>().map_err(|_| invalid_name(name))?;
         let _changing = self.changing.lock().await;
@@ -151,6 +213,12 @@ fn planned(new: NewServerEntry) -> Result<(ServerName, Value), Problem> {
     ];
     entry.extend(fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
     Ok((name, Value::Object(entry)))
+}
+
+/// The failure of a change that was made from an older version of the entry.
+fn entry_changed(name: &str) -> CommandFailure {
+    let message = format!("the entry of `{name}` has changed since it was read");
+    CommandFailure::misuse("servers.changed", message, Some("read it again, and repeat the change"))
 }
 
 fn invalid_name(name: &str) -> Problem {
