@@ -6,7 +6,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use toolbooth_config::settings::{AuthMode, AuthSettings, InheritSetting, LocalUsersSetting, SubjectSetting};
+use toolbooth_config::settings::{
+    AuthMode, AuthSettings, ConsolePrompt, InheritSetting, LocalUsersSetting, SubjectSetting,
+};
 use toolbooth_config::{LoadedConfig, Settings};
 use toolbooth_core::caller::EVERYONE;
 use toolbooth_core::compliance::{LevelRule, Levels};
@@ -14,7 +16,7 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::own_prompt::OwnPrompt;
 use toolbooth_core::persona::{self, Inherit, Persona, Personas};
 use toolbooth_server::identify::jwt::{ClaimNames, IssuerKeys, Jwt, KeySource};
-use toolbooth_server::identify::oidc::{OidcClient, OidcSettings};
+use toolbooth_server::identify::oidc::{OidcClient, OidcSettings, ProviderPrompt};
 use toolbooth_server::identify::{
     AuthChallenge, Authenticator, Directory, GroupService, IdentifyMode, Proxy, Resource,
 };
@@ -64,6 +66,7 @@ pub fn identity_at(loaded: &LoadedConfig, address: SocketAddr) -> Result<Authent
         },
         public_url: settings.public_url.clone(),
         issuer: auth.jwt.issuer.clone().filter(|_| auth.mode == AuthMode::Jwt),
+        scopes: if auth.mode == AuthMode::Jwt { auth.jwt.scopes.clone() } else { Vec::new() },
     };
     Ok(Authenticator::new(mode, &operator(), directory(loaded, http)?, resource))
 }
@@ -156,13 +159,18 @@ fn jwt(auth: &AuthSettings, http: Arc<dyn HttpFetch>) -> Result<IdentifyMode, Pr
 }
 
 /// The client by which users of the console sign in at the identity provider, if it is configured.
-fn console_client(auth: &AuthSettings, issuer: &str, http: &Arc<dyn HttpFetch>) -> Option<OidcClient> {
+pub fn console_client(auth: &AuthSettings, issuer: &str, http: &Arc<dyn HttpFetch>) -> Option<OidcClient> {
     let console = &auth.console;
     let settings = OidcSettings {
         issuer: issuer.to_owned(),
         client_id: console.client_id.clone()?,
         client_secret: console.client_secret.clone(),
         scopes: console.scopes.clone(),
+        prompt: console.prompt.map(|prompt| match prompt {
+            ConsolePrompt::Consent => ProviderPrompt::Consent,
+            ConsolePrompt::Login => ProviderPrompt::Login,
+            ConsolePrompt::SelectAccount => ProviderPrompt::SelectAccount,
+        }),
         provider_name: console.provider_name.clone(),
     };
     Some(OidcClient::new(http.clone(), settings))

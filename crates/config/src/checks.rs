@@ -173,6 +173,12 @@ fn authentication(context: &mut LoadContext<'_>, merged: &Node, settings: &Setti
         }
         _ => {}
     }
+    if let Some(scope) = auth.jwt.scopes.iter().find(|scope| !is_scope(scope)) {
+        let sentence = format!("`auth.jwt.scopes` has `{}`, which is not a scope", scope.escape_default());
+        let hint = "write each scope as its own text, without spaces, quotes and backslashes";
+        let finding = Finding::error("config.bad-scope", sentence).hint(hint);
+        fail(context, merged, &["auth", "jwt", "scopes"], finding);
+    }
     let console = &auth.console;
     let problem = match &console.client_id {
         None if console.client_secret.is_some() => Some("`auth.console` needs `auth.console.client_id`"),
@@ -184,6 +190,11 @@ fn authentication(context: &mut LoadContext<'_>, merged: &Node, settings: &Setti
     if let Some(sentence) = problem {
         fail(context, merged, &["auth", "console"], Finding::error("config.console-login", sentence));
     }
+}
+
+/// Whether a text is one scope (RFC 6749, 3.3).
+fn is_scope(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
 }
 
 fn keys(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {

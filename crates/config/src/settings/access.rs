@@ -168,10 +168,13 @@ impl Default for HeaderAuth {
 pub struct JwtAuth {
     /// The required value of `iss`.
     pub issuer: Option<String>,
-    /// The accepted values of `aud`; a token needs one of them.
+    /// The accepted values of `aud`; a token needs one of them. With `public_url`, an MCP endpoint also accepts its own URL.
     #[serde(with = "one_or_many")]
     #[schemars(with = "crate::fields::TextOrTexts")]
     pub audience: Vec<String>,
+    /// The scopes that MCP clients request from the issuer, so that tokens have the claims. They are in the metadata of the
+    /// gateway. Default: none, and clients choose.
+    pub scopes: Vec<String>,
     /// The URL of the signing keys. Default: discovered from the issuer.
     pub jwks_url: Option<String>,
     /// The names of the claims to read.
@@ -191,6 +194,9 @@ pub struct ConsoleAuth {
     pub client_secret: Option<SecretText>,
     /// The scopes to request besides `openid`. The ID token must contain the claims of `auth.jwt.claims`.
     pub scopes: Vec<String>,
+    /// The page that the provider shows at each sign-in. `consent`: some providers give a refresh token for the scope
+    /// `offline_access` only then. Default: the provider decides.
+    pub prompt: Option<ConsolePrompt>,
     /// The name of the provider on the button. Default: the issuer's host.
     pub provider_name: Option<String>,
 }
@@ -201,9 +207,22 @@ impl Default for ConsoleAuth {
             client_id: None,
             client_secret: None,
             scopes: vec!["profile".into(), "email".into()],
+            prompt: None,
             provider_name: None,
         }
     }
+}
+
+/// A page that the identity provider shows at each sign-in to the console, also to a user whom it knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ConsolePrompt {
+    /// The user consents to the scopes.
+    Consent,
+    /// The user enters the password again.
+    Login,
+    /// The user chooses an account.
+    SelectAccount,
 }
 
 /// The names of the claims to read from a token.

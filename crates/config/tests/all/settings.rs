@@ -70,7 +70,7 @@ drain_seconds: 3
         data_dir: "work/state"
         store: {"url":"sqlite:/srv/${PW}.db"}
         blobs: {"url":"s3://bucket/prefix","endpoint":null,"region":null,"access_key":null,"secret_key":null}
-        auth: {"mode":"jwt","local_users":"own","header":{"name":"X-User","secret_header":"X-Secret","secret":"${PW}"},"jwt":{"issuer":"https://id.example","audience":["toolbooth"],"jwks_url":"https://id.example/jwks","claims":{"user":"email","groups":"groups","persona":null,"compliance_level":null}},"console":{"client_id":null,"client_secret":null,"scopes":["profile","email"],"provider_name":null},"admin_group":"ops"}
+        auth: {"mode":"jwt","local_users":"own","header":{"name":"X-User","secret_header":"X-Secret","secret":"${PW}"},"jwt":{"issuer":"https://id.example","audience":["toolbooth"],"scopes":[],"jwks_url":"https://id.example/jwks","claims":{"user":"email","groups":"groups","persona":null,"compliance_level":null}},"console":{"client_id":null,"client_secret":null,"scopes":["profile","email"],"prompt":null,"provider_name":null},"admin_group":"ops"}
         groups: {"staff":["ann","bo"],"service_url":"https://groups.example"}
         personas: {"dev":{"allowed_tools":["git_*"],"allowed_skills":null,"inherit":"shared","groups":null,"flags":{"x":1},"description":"d","prompt":"p"}}
         prompts: {"weekly":{"description":null,"text":"t","groups":["staff"]}}
@@ -118,7 +118,7 @@ fn defaults_are_those_of_the_documentation() {
         data_dir: "home/.local/share/toolbooth"
         store: {"url":"sqlite:home/.local/share/toolbooth/toolbooth.db"}
         blobs: {"url":"file:home/.local/share/toolbooth/blobs","endpoint":null,"region":null,"access_key":null,"secret_key":null}
-        auth: {"mode":"local","local_users":"own","header":{"name":"X-User-Email","secret_header":"X-Proxy-Secret","secret":null},"jwt":{"issuer":null,"audience":[],"jwks_url":null,"claims":{"user":"sub","groups":"groups","persona":null,"compliance_level":null}},"console":{"client_id":null,"client_secret":null,"scopes":["profile","email"],"provider_name":null},"admin_group":"admin"}
+        auth: {"mode":"local","local_users":"own","header":{"name":"X-User-Email","secret_header":"X-Proxy-Secret","secret":null},"jwt":{"issuer":null,"audience":[],"scopes":[],"jwks_url":null,"claims":{"user":"sub","groups":"groups","persona":null,"compliance_level":null}},"console":{"client_id":null,"client_secret":null,"scopes":["profile","email"],"prompt":null,"provider_name":null},"admin_group":"admin"}
         groups: {}
         personas: {}
         prompts: {}

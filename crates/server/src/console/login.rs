@@ -59,7 +59,7 @@ impl From<LoginFault> for LoginRefusal {
 impl From<Unidentified> for LoginRefusal {
     fn from(unidentified: Unidentified) -> Self {
         match unidentified {
-            Unidentified::Refused | Unidentified::Missing => Self::Login(LoginError::BadIdToken),
+            Unidentified::Refused(_) | Unidentified::Missing => Self::Login(LoginError::BadIdToken),
             Unidentified::Unavailable => Self::Login(LoginError::Unreachable),
             other => Self::Caller(other),
         }

@@ -4,7 +4,7 @@
 
 use super::sign_in_log::source_of;
 use crate::console_cookies::{ConsoleCookie, CookieScheme};
-use crate::identify::IdentifyRequest;
+use crate::identify::{IdentifyRequest, RequestedResource};
 use crate::owner_browsers::{BROWSER_LIFETIME, CODE_LIFETIME, is_own_page};
 use crate::peer::Ingress;
 use crate::peer_info::PeerInfo;
@@ -105,7 +105,7 @@ pub(super) async fn open(
         return Err(refused("auth.owner-code", "this code was used before, has expired, or is not valid"));
     };
     let no_headers = HeaderMap::new();
-    let request = IdentifyRequest::Http { headers: &no_headers, persona: None, via };
+    let request = IdentifyRequest::Http { headers: &no_headers, resource: RequestedResource::Api, via };
     let caller = match rest.door.identify(request).await {
         Ok(caller) => caller,
         Err(unidentified) => return Ok(refuse(&rest, &unidentified, &parts)),

@@ -4,7 +4,7 @@
 
 use super::sign_in_log::{self, SessionChange};
 use crate::console_cookies::{self, ConsoleCookie, CookieScheme};
-use crate::identify::{COMPLIANCE_HEADER, IdentifyRequest, PERSONA_HEADER, Unidentified};
+use crate::identify::{COMPLIANCE_HEADER, IdentifyRequest, PERSONA_HEADER, RequestedResource, Unidentified};
 use crate::peer_info::PeerInfo;
 use crate::rest::{
     JsonBody, NoQuery, ProblemDocument, RestState, body, refuse, run_to_completion, with_bearer,
@@ -109,12 +109,12 @@ pub(super) async fn open(
         let token = SecretText::expanded("${token}", bearer);
         headers = with_bearer(&headers, &token);
         if !headers.contains_key(AUTHORIZATION) {
-            return Ok(refuse(&rest, &Unidentified::Refused, &parts));
+            return Ok(refuse(&rest, &Unidentified::refused("it cannot be sent in a header"), &parts));
         }
         SessionCredential::Token(token)
     };
     let via = parts.extensions.get::<PeerInfo>().map(PeerInfo::via).unwrap_or_default();
-    let request = IdentifyRequest::Http { headers: &headers, persona: None, via };
+    let request = IdentifyRequest::Http { headers: &headers, resource: RequestedResource::Api, via };
     let caller = match rest.door.identify(request).await {
         Ok(caller) => caller,
         Err(unidentified) => return Ok(refuse(&rest, &unidentified, &parts)),

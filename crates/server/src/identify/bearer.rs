@@ -12,14 +12,14 @@ pub(super) fn token(headers: &HeaderMap) -> Result<&str, Unidentified> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next().ok_or(Unidentified::Missing)?;
     if values.next().is_some() || value.len() > MAX_TOKEN {
-        return Err(Unidentified::Refused);
+        return Err(Unidentified::refused("the header `Authorization` is too long, or given twice"));
     }
-    let (scheme, token) =
-        value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or(Unidentified::Refused)?;
+    let not_bearer = || Unidentified::refused("the header `Authorization` is not `Bearer TOKEN`");
+    let (scheme, token) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(not_bearer)?;
     let token = token.trim();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() || !token.bytes().all(plain) {
-        return Err(Unidentified::Refused);
+        return Err(not_bearer());
     }
     Ok(token)
 }

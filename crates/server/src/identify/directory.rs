@@ -61,7 +61,7 @@ impl Directory {
     ) -> Result<Arc<Caller>, Unidentified> {
         // The operator has no credential, so a credential with the operator's name is rejected.
         if !is_name(&claimed.user) || claimed.user.starts_with(OPERATOR_PREFIX) {
-            return Err(Unidentified::Refused);
+            return Err(Unidentified::refused("it does not name a user"));
         }
         let mut groups: BTreeSet<String> = claimed.groups.into_iter().filter(|name| is_name(name)).collect();
         groups.extend(self.groups_of.get(&claimed.user).into_iter().flatten().cloned());

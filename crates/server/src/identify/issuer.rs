@@ -2,12 +2,31 @@
 
 use bytes::Bytes;
 use http::header::ACCEPT;
-use http::{Request, StatusCode};
+use http::{Request, Response, StatusCode};
 use serde::de::DeserializeOwned;
+use std::time::SystemTime;
+use toolbooth_upstream::http::sent_at;
 use toolbooth_upstream::oauth::{HttpFetch, NetworkReach};
+
+/// Maximum length of a foreign text in a reason, in characters.
+const MAX_SHOWN: usize = 200;
+
+/// A JSON document, and when its server sent it by its own clock, if it says so.
+pub(super) struct DatedDocument<T> {
+    pub(super) content: T,
+    pub(super) sent: Option<SystemTime>,
+}
 
 /// The metadata of an issuer, which must name the issuer itself.
 pub(super) async fn metadata<T: DeserializeOwned>(http: &dyn HttpFetch, issuer: &str) -> Result<T, String> {
+    dated_metadata(http, issuer).await.map(|found| found.content)
+}
+
+/// The metadata of an issuer, and when it was sent.
+pub(super) async fn dated_metadata<T: DeserializeOwned>(
+    http: &dyn HttpFetch,
+    issuer: &str,
+) -> Result<DatedDocument<T>, String> {
     let base = url::Url::parse(issuer).map_err(|_| "the issuer is not a URL".to_owned())?;
     let path = base.path().trim_end_matches('/');
     let at = |place: String| {
@@ -20,21 +39,28 @@ pub(super) async fn metadata<T: DeserializeOwned>(http: &dyn HttpFetch, issuer: 
         at(format!("{path}/.well-known/openid-configuration")),
         at(format!("/.well-known/oauth-authorization-server{path}")),
     ];
-    let mut last = String::new();
+    let (mut wrong, mut absent) = (None, String::new());
     for place in places {
-        let document = get::<serde_json::Value>(http, &place, NetworkReach::Configured).await;
+        let document = dated::<serde_json::Value>(http, &place, NetworkReach::Configured).await;
         match document {
-            Ok(document) if document["issuer"] != *issuer => {
-                last = "its metadata names another issuer".into();
+            Ok(found) if found.content["issuer"] != *issuer => {
+                let named = shown(&found.content["issuer"].to_string());
+                wrong = Some(format!("its metadata names another issuer: {named}"));
             }
-            Ok(document) => match serde_json::from_value(document) {
-                Ok(metadata) => return Ok(metadata),
-                Err(_) => last = "its metadata has an unexpected format".into(),
+            Ok(found) => match serde_json::from_value(found.content) {
+                Ok(content) => return Ok(DatedDocument { content, sent: found.sent }),
+                Err(_) => wrong = Some("its metadata has an unexpected format".into()),
             },
-            Err(why) => last = why,
+            Err(why) => absent = why,
         }
     }
-    Err(last)
+    // A document that is wrong says more than one that is absent.
+    Err(wrong.unwrap_or(absent))
+}
+
+/// A foreign text as one short line.
+fn shown(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(MAX_SHOWN).collect()
 }
 
 /// Checks an endpoint that the metadata of an issuer names, and determines which addresses it may have.
@@ -55,11 +81,27 @@ pub(super) async fn get<T: DeserializeOwned>(
     url: &str,
     reach: NetworkReach,
 ) -> Result<T, String> {
+    dated(http, url, reach).await.map(|found| found.content)
+}
+
+/// Fetches a JSON document, and reads when it was sent.
+pub(super) async fn dated<T: DeserializeOwned>(
+    http: &dyn HttpFetch,
+    url: &str,
+    reach: NetworkReach,
+) -> Result<DatedDocument<T>, String> {
+    let response = fetch(http, url, reach).await?;
+    let content = serde_json::from_slice(response.body());
+    let content = content.map_err(|_| "the response has an unexpected format".to_owned())?;
+    Ok(DatedDocument { content, sent: sent_at(response.headers()) })
+}
+
+async fn fetch(http: &dyn HttpFetch, url: &str, reach: NetworkReach) -> Result<Response<Bytes>, String> {
     let request = Request::get(url).header(ACCEPT, "application/json").extension(reach).body(Bytes::new());
     let request = request.map_err(|_| "its URL is not valid".to_owned())?;
     let response = http.fetch(request).await.map_err(|error| error.to_string())?;
     if response.status() != StatusCode::OK {
         return Err(format!("status {}", response.status().as_u16()));
     }
-    serde_json::from_slice(response.body()).map_err(|_| "the response has an unexpected format".to_owned())
+    Ok(response)
 }

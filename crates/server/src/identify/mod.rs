@@ -12,17 +12,21 @@ mod issuer;
 pub mod jwt;
 mod metadata;
 pub mod oidc;
+mod provider_check;
 mod proxy;
 mod refusal;
+mod refusal_reason;
 mod service;
 mod throttle;
 mod token;
 
 pub use conversation::{MAX_SESSION, SESSION_HEADER, is_session, with_forwarded_headers, with_session};
 pub use directory::{Directory, DirectoryChange};
-pub use metadata::{AuthChallenge, Resource, persona_of};
+pub use metadata::{AuthChallenge, RequestedResource, Resource, persona_of};
+pub use provider_check::{ProviderFinding, ProviderFindingLevel, ProviderToCheck};
 pub use proxy::Proxy;
 pub use refusal::Unidentified;
+pub use refusal_reason::RefusalReason;
 pub use service::GroupService;
 pub use token::TokenBook;
 use token::TokenSelection;
@@ -37,7 +41,7 @@ use sha2::{Digest, Sha256};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use throttle::Throttle;
+use throttle::{Repetition, Throttle};
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 use toolbooth_core::caller::{Caller, IdentifiedBy};
@@ -78,8 +82,8 @@ pub enum IdentifyRequest<'a> {
     Http {
         /// Its headers.
         headers: &'a HeaderMap,
-        /// The persona in its path.
-        persona: Option<&'a str>,
+        /// The resource in its path.
+        resource: RequestedResource<'a>,
         /// How it reached the gateway.
         via: Ingress,
     },
@@ -273,8 +277,12 @@ impl Authenticator {
         let found = self.find(request, view, (mode, since), book).await;
         match (found, address) {
             // Only refusals are throttled: a valid credential works whatever else its address has sent.
-            (Err(Unidentified::Refused), Some(address)) => {
-                Err(self.refused(address, digest_of_credential(request)))
+            (Err(Unidentified::Refused(reason)), Some(address)) => {
+                Err(self.refused(address, digest_of_credential(request), reason))
+            }
+            (Err(Unidentified::Refused(reason)), None) => {
+                log_refusal(None, &reason);
+                Err(Unidentified::Refused(reason))
             }
             (found, _) => found,
         }
@@ -292,13 +300,21 @@ impl Authenticator {
             (IdentifyRequest::Socket { .. }, _) => ("socket", &*self.account),
             (IdentifyRequest::Console { id_token, .. }, IdentifyMode::Jwt(_)) => ("id token", id_token),
             // The session was opened under another configuration.
-            (IdentifyRequest::Console { .. }, _) => return Err(Unidentified::Refused),
+            (IdentifyRequest::Console { .. }, _) => {
+                return Err(Unidentified::refused("its session was opened in another `auth.mode`"));
+            }
             (IdentifyRequest::Http { headers, .. }, IdentifyMode::Header(proxy)) => {
                 ("user", proxy.user(headers)?)
             }
             (IdentifyRequest::Http { headers, .. }, _) => ("token", bearer::token(headers)?),
         };
-        let key = key_of(&[kind, shown, view.persona.unwrap_or("\0"), view.level.unwrap_or("\0")]);
+        // The resource is part of the key, because a token for one resource is not accepted at another.
+        let (resource, of_path) = match request {
+            IdentifyRequest::Http { resource: RequestedResource::Mcp { persona }, .. } => ("mcp", persona),
+            _ => ("api", None),
+        };
+        let [of_path, persona, level] = [of_path, view.persona, view.level].map(|name| name.unwrap_or("\0"));
+        let key = key_of(&[kind, shown, resource, of_path, persona, level]);
         if let Some(caller) = self.cache.get(&key) {
             return Ok(caller);
         }
@@ -306,8 +322,11 @@ impl Authenticator {
         let claimed = match (kind, &*mode) {
             ("token" | "id token", IdentifyMode::Jwt(jwt)) => {
                 let now = book.clock().wall_time();
-                let claimed = match kind {
-                    "token" => jwt.check(shown, now).await?,
+                let claimed = match request {
+                    IdentifyRequest::Http { resource, .. } => {
+                        let of_resource = self.resource.load().audience_of(resource);
+                        jwt.check(shown, of_resource.as_deref(), now).await?
+                    }
                     _ => jwt.check_id_token(shown, None, now).await?,
                 };
                 if let Some(sign_in) = self.sign_ins.note(&claimed, jwt.issuer(), book.clock()) {
@@ -321,7 +340,7 @@ impl Authenticator {
             ("socket" | "user", _) => {
                 ClaimedIdentity { user: shown.to_owned(), ..ClaimedIdentity::default() }
             }
-            _ => return Err(Unidentified::Refused),
+            _ => return Err(Unidentified::refused("its kind does not fit `auth.mode`")),
         };
         let until = claimed.until;
         let directory = self.directory.load_full();
@@ -348,10 +367,10 @@ impl Authenticator {
     ) -> Result<Option<SystemTime>, Unidentified> {
         match &*self.mode.load_full() {
             IdentifyMode::Jwt(jwt) => {
-                let claimed = jwt.check_id_token(id_token, Some(nonce), clock.wall_time()).await?;
-                Ok(claimed.until)
+                let claimed = jwt.check_id_token(id_token, Some(nonce), clock.wall_time()).await;
+                Ok(claimed.inspect_err(log_refused_id_token)?.until)
             }
-            _ => Err(Unidentified::Refused),
+            _ => Err(Unidentified::refused("`auth.mode` is not `jwt` any more")),
         }
     }
 
@@ -363,22 +382,38 @@ impl Authenticator {
     ) -> Result<(String, Option<SystemTime>), Unidentified> {
         match &*self.mode.load_full() {
             IdentifyMode::Jwt(jwt) => {
-                let claimed = jwt.check_id_token(id_token, None, clock.wall_time()).await?;
+                let claimed = jwt.check_id_token(id_token, None, clock.wall_time()).await;
+                let claimed = claimed.inspect_err(log_refused_id_token)?;
                 Ok((claimed.user, claimed.until))
             }
-            _ => Err(Unidentified::Refused),
+            _ => Err(Unidentified::refused("`auth.mode` is not `jwt` any more")),
         }
     }
 
     /// The error for a bad credential; after too many from one address, the one that asks it to wait.
-    fn refused(&self, address: IpAddr, shown: Option<[u8; 32]>) -> Unidentified {
+    fn refused(&self, address: IpAddr, shown: Option<[u8; 32]>, reason: RefusalReason) -> Unidentified {
+        match self.note_bad_credential(address, shown) {
+            Err(throttled) => throttled,
+            Ok(repetition) => {
+                // A client that repeats an expired token would fill the log.
+                if repetition == Repetition::New {
+                    log_refusal(Some(address), &reason);
+                }
+                Unidentified::Refused(reason)
+            }
+        }
+    }
+
+    /// Counts a bad credential; after too many from one address, returns the error that asks it to wait.
+    fn note_bad_credential(
+        &self,
+        address: IpAddr,
+        shown: Option<[u8; 32]>,
+    ) -> Result<Repetition, Unidentified> {
         let now = Instant::now();
         match self.throttle.wait(address, now) {
-            Some(wait) => Unidentified::Throttled { seconds: wait.as_secs().max(1) },
-            None => {
-                self.throttle.note(address, shown, now);
-                Unidentified::Refused
-            }
+            Some(wait) => Err(Unidentified::Throttled { seconds: wait.as_secs().max(1) }),
+            None => Ok(self.throttle.note(address, shown, now)),
         }
     }
 
@@ -386,8 +421,7 @@ impl Authenticator {
     /// too many of them. Valid sign-ins still work.
     pub fn note_failed_login(&self, via: Ingress, answer: &str) -> Option<Unidentified> {
         let Ingress::Network(address) = via else { return None };
-        let refused = self.refused(address, Some(key_of(&["console login", answer])));
-        matches!(refused, Unidentified::Throttled { .. }).then_some(refused)
+        self.note_bad_credential(address, Some(key_of(&["console login", answer]))).err()
     }
 
     /// Whether too many invalid credentials were sent from an address recently.
@@ -493,7 +527,7 @@ impl<'a> RequestedView<'a> {
     fn of(request: IdentifyRequest<'a>) -> Result<Self, Unidentified> {
         let (headers, named) = match request {
             IdentifyRequest::Socket { persona } => return Ok(Self { persona, level: None }),
-            IdentifyRequest::Http { headers, persona, .. } => (headers, persona),
+            IdentifyRequest::Http { headers, resource, .. } => (headers, resource.persona()),
             IdentifyRequest::Console { headers, .. } => (headers, None),
         };
         let header = one(headers, &PERSONA_HEADER).map_err(|()| Unidentified::unreadable_persona())?;
@@ -501,8 +535,24 @@ impl<'a> RequestedView<'a> {
             (Some(path), Some(header)) if path != header => return Err(Unidentified::persona(header)),
             (path, header) => path.or(header),
         };
-        let level = one(headers, &COMPLIANCE_HEADER).map_err(|()| Unidentified::Refused)?;
+        let level = one(headers, &COMPLIANCE_HEADER)
+            .map_err(|()| Unidentified::refused("the compliance level is not readable"))?;
         Ok(Self { persona, level })
+    }
+}
+
+/// Logs why a credential was refused, without the credential. The log leaves repeated lines out.
+fn log_refusal(address: Option<IpAddr>, reason: &RefusalReason) {
+    let why = reason.for_log();
+    match address {
+        Some(address) => tracing::warn!(source = %address, "a credential from {address} was refused: {why}"),
+        None => tracing::warn!("a credential was refused: {why}"),
+    }
+}
+
+fn log_refused_id_token(refused: &Unidentified) {
+    if let Unidentified::Refused(reason) = refused {
+        tracing::warn!("the ID token of a user of the console was refused: {}", reason.for_log());
     }
 }
 

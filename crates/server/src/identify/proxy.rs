@@ -33,13 +33,14 @@ impl Proxy {
         let secret = secrets.next().ok_or_else(|| self.not_used())?;
         let digest: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
         if !bool::from(digest.ct_eq(&self.secret)) || secrets.next().is_some() {
-            return Err(Unidentified::Refused);
+            return Err(Unidentified::refused("the secret of the proxy is wrong or given twice"));
         }
-        let user = one(headers, &self.user_header).map_err(|()| Unidentified::Refused)?;
+        let user = one(headers, &self.user_header)
+            .map_err(|()| Unidentified::refused("the proxy does not name one user"))?;
         let user = user.ok_or_else(|| self.not_used())?;
         // Some proxies join a repeated header into one value with a comma.
         if !is_name(user) || user.contains(|c: char| c == ',' || c.is_whitespace()) {
-            return Err(Unidentified::Refused);
+            return Err(Unidentified::refused("the proxy does not name one user"));
         }
         Ok(user)
     }

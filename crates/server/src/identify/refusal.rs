@@ -1,6 +1,7 @@
-//! Errors of identifying a caller. The exact fault of a credential is only logged.
+//! Errors of identifying a caller.
 
 use super::metadata::{CredentialState, Resource};
+use super::refusal_reason::RefusalReason;
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use toolbooth_core::fault::{Blame, Fault};
@@ -20,8 +21,8 @@ pub enum Unidentified {
         secret_header: String,
     },
     /// The credential is not valid.
-    #[error("the credential was not accepted")]
-    Refused,
+    #[error("the credential was not accepted{}", suffix(.0))]
+    Refused(RefusalReason),
     /// Too many bad credentials came from one address.
     #[error("too many invalid credentials were sent from your address")]
     Throttled {
@@ -42,7 +43,25 @@ pub enum Unidentified {
     },
 }
 
+/// The reason that the client may know, for the end of the message.
+fn suffix(reason: &RefusalReason) -> String {
+    reason.for_client().map(|why| format!(": {why}")).unwrap_or_default()
+}
+
 impl Unidentified {
+    /// Why the credential was refused, if the client may know it.
+    pub(crate) fn reason_for_client(&self) -> Option<&'static str> {
+        match self {
+            Self::Refused(reason) => reason.for_client(),
+            _ => None,
+        }
+    }
+
+    /// A refused credential that is not a signed token; the reason is for the log only.
+    pub(crate) fn refused(why: &'static str) -> Self {
+        Self::Refused(RefusalReason::Other(why))
+    }
+
     /// The persona does not exist, or this caller may not use it.
     pub(crate) fn persona(name: &str) -> Self {
         Self::Persona { name: name.chars().take(64).collect() }
@@ -63,7 +82,7 @@ impl Unidentified {
     ) {
         let credential = match self {
             Self::Missing => CredentialState::Missing,
-            Self::Refused => CredentialState::Invalid,
+            Self::Refused(reason) => CredentialState::Invalid(reason.for_client()),
             Self::Unavailable => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
                 return;
@@ -83,7 +102,7 @@ impl Unidentified {
     /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::Missing | Self::NotProxied { .. } | Self::Refused => StatusCode::UNAUTHORIZED,
+            Self::Missing | Self::NotProxied { .. } | Self::Refused(_) => StatusCode::UNAUTHORIZED,
             Self::Persona { .. } | Self::OtherUser => StatusCode::FORBIDDEN,
             Self::Throttled { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
@@ -95,7 +114,7 @@ impl Fault for Unidentified {
     fn code(&self) -> &'static str {
         match self {
             Self::Missing | Self::NotProxied { .. } => "auth.required",
-            Self::Refused => "auth.refused",
+            Self::Refused(_) => "auth.refused",
             Self::Throttled { .. } => "auth.too-many-attempts",
             Self::OtherUser => "auth.other-user",
             Self::Unavailable => "auth.unavailable",
@@ -120,7 +139,7 @@ impl Fault for Unidentified {
                 "send the request through the proxy, which sets `{user_header}` and `{secret_header}`; \
                  on the gateway's own machine, use the command line without TOOLBOOTH_URL"
             ),
-            Self::Refused => {
+            Self::Refused(_) => {
                 "it may have expired or been revoked; ask the gateway's administrator for a new one".into()
             }
             Self::Throttled { seconds } => format!("wait {seconds} s; valid credentials still work"),

@@ -25,6 +25,16 @@ fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     headers
 }
 
+/// A refusal whose reason does not matter.
+const REFUSED: Unidentified = Unidentified::Refused(RefusalReason::Other(""));
+
+fn unexplained(unidentified: Unidentified) -> Unidentified {
+    match unidentified {
+        Unidentified::Refused(_) => REFUSED,
+        other => other,
+    }
+}
+
 static CLOCK: LazyLock<Arc<Clock>> = LazyLock::new(system_clock);
 
 /// A gateway that issued no tokens.
@@ -75,8 +85,16 @@ async fn a_token_is_valid_until_it_is_revoked() {
     let identify = async |token: &str, persona| {
         let headers = headers(&[("authorization", &format!("Bearer {token}"))]);
         authenticator
-            .identify(IdentifyRequest::Http { headers: &headers, persona, via: Ingress::Inside }, &book)
+            .identify(
+                IdentifyRequest::Http {
+                    headers: &headers,
+                    resource: RequestedResource::Mcp { persona },
+                    via: Ingress::Inside,
+                },
+                &book,
+            )
             .await
+            .map_err(unexplained)
     };
     let ann = identify("good", None).await.unwrap();
     assert_eq!((&*ann.user, ann.persona_name()), ("ann", Some("dev")));
@@ -87,12 +105,12 @@ async fn a_token_is_valid_until_it_is_revoked() {
         Err(Unidentified::persona("audit")),
         "the token is bound to another persona"
     );
-    assert_eq!(identify("bad", None).await, Err(Unidentified::Refused));
+    assert_eq!(identify("bad", None).await, Err(REFUSED));
     *book.0.lock().unwrap() = record.revoke(now);
     authenticator.revoke("ann");
-    assert_eq!(identify("good", None).await, Err(Unidentified::Refused), "revoked");
+    assert_eq!(identify("good", None).await, Err(REFUSED), "revoked");
     *book.0.lock().unwrap() = TokenRecord { expires_ms: Some(now), ..record };
-    assert_eq!(identify("good", None).await, Err(Unidentified::Refused), "expired");
+    assert_eq!(identify("good", None).await, Err(REFUSED), "expired");
 }
 
 fn directory() -> Directory {
@@ -131,23 +149,27 @@ async fn a_proxy_is_trusted_only_with_its_secret() {
         (&[user], Err(direct())),
         (&[secret], Err(direct())),
         (&[], Err(direct())),
-        (&[user, ("x-proxy-secret", "let me")], Err(Unidentified::Refused)),
-        (&[user, ("x-proxy-secret", "")], Err(Unidentified::Refused)),
-        (&[user, secret, secret], Err(Unidentified::Refused)),
-        (&[user, ("x-user-email", "root"), secret], Err(Unidentified::Refused)),
-        (&[("x-user-email", "ann, root"), secret], Err(Unidentified::Refused)),
-        (&[("x-user-email", ""), secret], Err(Unidentified::Refused)),
-        (&[("x-user-email", &long), secret], Err(Unidentified::Refused)),
+        (&[user, ("x-proxy-secret", "let me")], Err(REFUSED)),
+        (&[user, ("x-proxy-secret", "")], Err(REFUSED)),
+        (&[user, secret, secret], Err(REFUSED)),
+        (&[user, ("x-user-email", "root"), secret], Err(REFUSED)),
+        (&[("x-user-email", "ann, root"), secret], Err(REFUSED)),
+        (&[("x-user-email", ""), secret], Err(REFUSED)),
+        (&[("x-user-email", &long), secret], Err(REFUSED)),
         (&[("authorization", "Bearer x"), user], Err(direct())),
     ];
     for (shown, expected) in cases {
         let found = authenticator
             .identify(
-                IdentifyRequest::Http { headers: &headers(shown), persona: None, via: Ingress::Inside },
+                IdentifyRequest::Http {
+                    headers: &headers(shown),
+                    resource: RequestedResource::Api,
+                    via: Ingress::Inside,
+                },
                 &NoBook,
             )
             .await;
-        let found = found.map(|caller| caller.user.to_string());
+        let found = found.map(|caller| caller.user.to_string()).map_err(unexplained);
         assert_eq!(found, expected.map(str::to_owned), "{shown:?}");
     }
 }
@@ -160,7 +182,11 @@ async fn rights_come_from_the_directory() {
         let headers = as_user(user);
         authenticator
             .identify(
-                IdentifyRequest::Http { headers: &headers, persona: None, via: Ingress::Inside },
+                IdentifyRequest::Http {
+                    headers: &headers,
+                    resource: RequestedResource::Api,
+                    via: Ingress::Inside,
+                },
                 &NoBook,
             )
             .await
@@ -213,11 +239,13 @@ async fn the_operator_shares_no_rights_with_a_user_of_the_same_name() {
     let book = Book(Mutex::new(tokens[0].clone()));
     let authenticator = Authenticator::new(IdentifyMode::Token, "me", directory(), Resource::default());
     let none = headers(&[]);
-    let control = IdentifyRequest::Http { headers: &none, persona: None, via: Ingress::Control };
+    let control =
+        IdentifyRequest::Http { headers: &none, resource: RequestedResource::Api, via: Ingress::Control };
     let operator = authenticator.identify(control, &book).await.unwrap();
     assert_eq!((operator.admin, operator.kind), (Admin::Yes, CallerKind::Owner));
     let shown = headers(&[("authorization", "Bearer good")]);
-    let guest = IdentifyRequest::Http { headers: &shown, persona: None, via: Ingress::Inside };
+    let guest =
+        IdentifyRequest::Http { headers: &shown, resource: RequestedResource::Api, via: Ingress::Inside };
     let guest = authenticator.identify(guest, &book).await.unwrap();
     assert_eq!((&*guest.user, guest.admin), ("me", Admin::No));
     assert_ne!(operator.user, guest.user, "they own nothing in common");
@@ -254,11 +282,13 @@ async fn no_credential_names_the_operator() {
     let book = Book(Mutex::new(token_of("operator:me")));
     let authenticator = Authenticator::new(IdentifyMode::Token, "me", directory(), Resource::default());
     let shown = headers(&[("authorization", "Bearer good")]);
-    let request = IdentifyRequest::Http { headers: &shown, persona: None, via: Ingress::Inside };
-    assert_eq!(authenticator.identify(request, &book).await, Err(Unidentified::Refused));
+    let request =
+        IdentifyRequest::Http { headers: &shown, resource: RequestedResource::Api, via: Ingress::Inside };
+    assert_eq!(authenticator.identify(request, &book).await.map_err(unexplained), Err(REFUSED));
     let shown = headers(&[("x-user-email", "operator:me"), ("x-proxy-secret", "let me in")]);
-    let request = IdentifyRequest::Http { headers: &shown, persona: None, via: Ingress::Inside };
-    assert_eq!(proxied().identify(request, &NoBook).await, Err(Unidentified::Refused));
+    let request =
+        IdentifyRequest::Http { headers: &shown, resource: RequestedResource::Api, via: Ingress::Inside };
+    assert_eq!(proxied().identify(request, &NoBook).await.map_err(unexplained), Err(REFUSED));
 }
 
 #[tokio::test]
@@ -282,7 +312,14 @@ async fn unknown_and_forbidden_personas_read_the_same() {
     for (authenticator, persona, more, expected) in cases {
         let headers = headers(&[&shown, more].concat());
         let found = authenticator
-            .identify(IdentifyRequest::Http { headers: &headers, persona, via: Ingress::Inside }, &NoBook)
+            .identify(
+                IdentifyRequest::Http {
+                    headers: &headers,
+                    resource: RequestedResource::Mcp { persona },
+                    via: Ingress::Inside,
+                },
+                &NoBook,
+            )
             .await;
         let found = found.map(|caller| caller.persona_name().map(str::to_owned));
         let expected = expected.map(|name| name.map(str::to_owned)).map_err(Unidentified::persona);
@@ -296,15 +333,15 @@ fn a_bearer_token_must_be_given_once() {
         (&["Bearer abc.DEF-_~+/="], Ok("abc.DEF-_~+/=")),
         (&["bearer abc"], Ok("abc")),
         (&[], Err(Unidentified::Missing)),
-        (&["Basic YTpi"], Err(Unidentified::Refused)),
-        (&["Bearer"], Err(Unidentified::Refused)),
-        (&["Bearer a b"], Err(Unidentified::Refused)),
-        (&["Bearer a", "Bearer a"], Err(Unidentified::Refused)),
-        (&["Bearer a,Bearer b"], Err(Unidentified::Refused)),
+        (&["Basic YTpi"], Err(REFUSED)),
+        (&["Bearer"], Err(REFUSED)),
+        (&["Bearer a b"], Err(REFUSED)),
+        (&["Bearer a", "Bearer a"], Err(REFUSED)),
+        (&["Bearer a,Bearer b"], Err(REFUSED)),
     ];
     for (values, expected) in cases {
         let pairs: Vec<_> = values.iter().map(|value| (AUTHORIZATION.as_str(), *value)).collect();
-        assert_eq!(bearer::token(&headers(&pairs)), expected, "{values:?}");
+        assert_eq!(bearer::token(&headers(&pairs)).map_err(unexplained), expected, "{values:?}");
     }
 }
 
@@ -315,6 +352,7 @@ fn a_rejected_client_learns_where_to_get_a_token() {
         challenge: AuthChallenge::Bearer,
         public_url: Some("https://booth.example/".into()),
         issuer: Some("https://id.example".into()),
+        scopes: Vec::new(),
     };
     let none = HeaderMap::new();
     let well_known = "https://booth.example/.well-known/oauth-protected-resource";
@@ -324,12 +362,19 @@ fn a_rejected_client_learns_where_to_get_a_token() {
         format!("Bearer resource_metadata=\"{well_known}/mcp\"")
     );
     assert_eq!(
-        challenge("/mcp/p/dev", CredentialState::Invalid),
+        challenge("/mcp/p/dev", CredentialState::Invalid(None)),
         format!("Bearer error=\"invalid_token\", resource_metadata=\"{well_known}/mcp/p/dev\"")
     );
     assert_eq!(
         challenge("/tools", CredentialState::Missing),
         format!("Bearer resource_metadata=\"{well_known}\"")
+    );
+    let why = RefusalReason::Expired.for_client();
+    let described =
+        format!("error_description=\"the token has expired\", resource_metadata=\"{well_known}\"");
+    assert_eq!(
+        challenge("/tools", CredentialState::Invalid(why)),
+        format!("Bearer error=\"invalid_token\", {described}")
     );
     let described = |path: &str| resource.describe(&none, &format!("{}{path}", metadata::WELL_KNOWN));
     let resources: Vec<Value> =

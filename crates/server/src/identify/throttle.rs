@@ -22,6 +22,15 @@ pub(super) struct Throttle {
     failed: Mutex<HashMap<IpAddr, Failures>>,
 }
 
+/// Whether an address has sent a bad credential twice in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repetition {
+    /// It is another one than the last.
+    New,
+    /// It is the last one again.
+    Repeated,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Failures {
     count: u32,
@@ -63,7 +72,7 @@ impl Throttle {
     }
 
     /// Records a bad credential from an address; `shown` is its digest, if there was one.
-    pub(super) fn note(&self, address: IpAddr, shown: Option<[u8; 32]>, now: Instant) {
+    pub(super) fn note(&self, address: IpAddr, shown: Option<[u8; 32]>, now: Instant) -> Repetition {
         let address = network(address);
         let mut failed = self.failed();
         if failed.len() >= MAX_ADDRESSES && !failed.contains_key(&address) {
@@ -75,13 +84,14 @@ impl Throttle {
         }
         let failures = failed.entry(address).or_insert(Failures { count: 0, since: now, last: None });
         if shown.is_some() && failures.last == shown {
-            return;
+            return Repetition::Repeated;
         }
         *failures = Failures { last: shown, ..failures.at(now) };
         if failures.count == 0 {
             failures.since = now;
         }
         failures.count = (failures.count + 1).min(BURST);
+        Repetition::New
     }
 }
 

@@ -94,8 +94,12 @@ pub(super) async fn check(book: &dyn TokenBook, bearer: &str) -> Result<ClaimedI
         Unidentified::Unavailable
     })?;
     let now_ms = book.clock().now_ms();
-    let record = found.filter(|record| record.status(now_ms) == TokenStatus::Live);
-    let record = record.ok_or(Unidentified::Refused)?;
+    let record = found.ok_or_else(|| Unidentified::refused("the gateway has not issued it"))?;
+    match record.status(now_ms) {
+        TokenStatus::Live => {}
+        TokenStatus::Expired => return Err(Unidentified::refused("it has expired")),
+        TokenStatus::Revoked => return Err(Unidentified::refused("it was revoked")),
+    }
     let until = record.expires_ms.and_then(|ms| u64::try_from(ms).ok());
     Ok(ClaimedIdentity {
         user: record.user,

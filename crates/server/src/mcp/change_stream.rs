@@ -3,7 +3,7 @@
 use super::Door;
 use super::client::McpClient;
 use super::streams::StreamPermit;
-use crate::identify::IdentifyRequest;
+use crate::identify::{IdentifyRequest, RequestedResource};
 use crate::peer::Ingress;
 use bytes::Bytes;
 use http::HeaderMap;
@@ -115,8 +115,15 @@ impl ChangeFilter {
 /// The credentials with which a client opened its stream. They are checked again, because rights change.
 #[derive(Debug, Clone)]
 pub enum StreamCredentials {
-    /// The headers of its request, and how it reached the gateway.
-    Headers(HeaderMap, Ingress),
+    /// The request that opened the stream.
+    Request {
+        /// Its headers.
+        headers: HeaderMap,
+        /// The persona in its path.
+        persona: Option<Box<str>>,
+        /// How it reached the gateway.
+        via: Ingress,
+    },
     /// A connection to the local socket.
     Socket,
 }
@@ -248,10 +255,15 @@ impl ChangeStream {
     /// Identifies the caller again with current rights; `None` if the stream has to end.
     async fn identify_again(&mut self) -> Option<()> {
         self.recheck_at = Instant::now() + RECHECK_INTERVAL;
-        let persona = self.client.caller.persona_name();
         let request = match &self.credentials {
-            StreamCredentials::Headers(headers, via) => IdentifyRequest::Http { headers, persona, via: *via },
-            StreamCredentials::Socket => IdentifyRequest::Socket { persona },
+            StreamCredentials::Request { headers, persona, via } => IdentifyRequest::Http {
+                headers,
+                resource: RequestedResource::Mcp { persona: persona.as_deref() },
+                via: *via,
+            },
+            StreamCredentials::Socket => {
+                IdentifyRequest::Socket { persona: self.client.caller.persona_name() }
+            }
         };
         let caller = self.door.identify(request).await.ok()?;
         if caller.user != self.client.caller.user {

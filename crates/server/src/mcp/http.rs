@@ -13,9 +13,10 @@ use super::running_request::{FinalAnswer, RequestStep, RunningRequest};
 use super::session::{LegacySession, forget};
 use super::session_lookup::{apply_notification, open_session, session_of};
 use crate::body::{BodyReadError, ResponseBody, content_coding, read_body};
-use crate::identify::{IdentifyRequest, Unidentified, with_forwarded_headers, with_session};
+use crate::identify::{
+    IdentifyRequest, RequestedResource, Unidentified, with_forwarded_headers, with_session,
+};
 use crate::pace::Paced;
-use crate::peer::Ingress;
 use crate::peer_info::{PeerInfo, attempt};
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -44,6 +45,22 @@ type RequestBody = Paced<hyper::body::Incoming>;
 /// The required media type of a request body.
 const JSON: &str = "application/json";
 
+/// How a request reached the endpoint.
+#[derive(Debug, Clone, Copy)]
+struct Arrival<'a> {
+    peer: &'a PeerInfo,
+    /// The persona in the path.
+    persona: Option<&'a str>,
+}
+
+impl Arrival<'_> {
+    /// What a stream keeps of the request that opens it.
+    fn stream_credentials(self, headers: &HeaderMap) -> StreamCredentials {
+        let persona = self.persona.map(Box::from);
+        StreamCredentials::Request { headers: headers.clone(), persona, via: self.peer.via() }
+    }
+}
+
 /// Serves one request to the endpoint.
 pub async fn serve(
     door: Arc<Door>,
@@ -51,7 +68,8 @@ pub async fn serve(
     persona: Option<&str>,
     peer: &PeerInfo,
 ) -> Response<ResponseBody> {
-    let asked = IdentifyRequest::Http { headers: request.headers(), persona, via: peer.via() };
+    let resource = RequestedResource::Mcp { persona };
+    let asked = IdentifyRequest::Http { headers: request.headers(), resource, via: peer.via() };
     let identified = pin!(door.identify(asked)).await;
     let caller = match identified {
         Ok(caller) => caller,
@@ -78,9 +96,10 @@ pub async fn serve(
         caller,
         request.headers(),
     );
+    let arrival = Arrival { peer, persona };
     match *request.method() {
-        Method::POST => pin!(post(door, caller, request, peer)).await,
-        Method::GET => Box::pin(get(&door, &caller, request.headers(), peer.via())).await,
+        Method::POST => pin!(post(door, caller, request, arrival)).await,
+        Method::GET => Box::pin(get(&door, &caller, request.headers(), arrival)).await,
         Method::DELETE => Box::pin(delete(&door, &caller, request.headers())).await,
         _ => not_allowed(),
     }
@@ -112,7 +131,7 @@ async fn post(
     door: Arc<Door>,
     caller: Arc<Caller>,
     request: Request<RequestBody>,
-    peer: &PeerInfo,
+    arrival: Arrival<'_>,
 ) -> Response<ResponseBody> {
     let (head, body) = request.into_parts();
     let json = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
@@ -156,7 +175,9 @@ async fn post(
         }
     };
     match message {
-        Message::Request(request) => pin!(serve_request(&door, &caller, &head.headers, request, peer)).await,
+        Message::Request(request) => {
+            pin!(serve_request(&door, &caller, &head.headers, request, arrival)).await
+        }
         Message::Notification(notification) => {
             pin!(serve_notification(&door, &caller, &head.headers, notification)).await
         }
@@ -179,8 +200,9 @@ async fn serve_request(
     caller: &Arc<Caller>,
     headers: &HeaderMap,
     request: toolbooth_wire::Request,
-    peer: &PeerInfo,
+    arrival: Arrival<'_>,
 ) -> Response<ResponseBody> {
+    let peer = arrival.peer;
     let refuse = |error: RpcError| failure(status_of(&error, Era::Modern), Some(&request.id), &error);
     let meta = match RequestMeta::of(request.params.as_ref()) {
         Ok(meta) => meta,
@@ -211,19 +233,25 @@ async fn serve_request(
             }
         };
         Box::pin(door.visit_folder(&client.caller, peer.via())).await;
-        return pin!(begin(door, &client, headers, request, meta, peer.via())).await;
+        return pin!(begin(door, &client, headers, request, meta, arrival)).await;
     }
     let session = match session_of(door, caller, headers, Some(&request.id)).await {
         Ok(session) => session,
         Err(response) => return *response,
     };
     if let Some(question) = door.roots_question(&session, &request.method, headers, peer.via()).await {
-        let asking =
-            AskingRequest { door: door.clone(), session, caller: caller.clone(), headers: headers.clone() };
-        return events(asking.serve(question, request, meta, peer.via()));
+        let asking = AskingRequest {
+            door: door.clone(),
+            session,
+            caller: caller.clone(),
+            headers: headers.clone(),
+            peer: peer.clone(),
+            persona: arrival.persona.map(str::to_owned),
+        };
+        return events(asking.serve(question, request, meta));
     }
     let client = McpClient::of_session(session, caller);
-    pin!(begin(door, &client, headers, request, meta, peer.via())).await
+    pin!(begin(door, &client, headers, request, meta, arrival)).await
 }
 
 /// A request that is served after its client has sent its roots.
@@ -232,6 +260,8 @@ struct AskingRequest {
     session: Arc<LegacySession>,
     caller: Arc<Caller>,
     headers: HeaderMap,
+    peer: PeerInfo,
+    persona: Option<String>,
 }
 
 impl AskingRequest {
@@ -241,14 +271,14 @@ impl AskingRequest {
         question: RootsQuestion,
         request: toolbooth_wire::Request,
         meta: RequestMeta,
-        via: Ingress,
     ) -> impl futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static {
         let first = Ok(write_event(&question.message(), None));
         let answer = async move {
-            let Self { door, session, caller, headers } = self;
+            let Self { door, session, caller, headers, peer, persona } = self;
+            let arrival = Arrival { peer: &peer, persona: persona.as_deref() };
             door.take_roots(question).await;
             let client = McpClient::of_session(session, &caller);
-            let response = Box::pin(begin(&door, &client, &headers, request, meta, via)).await;
+            let response = Box::pin(begin(&door, &client, &headers, request, meta, arrival)).await;
             match response.into_body() {
                 ResponseBody::Chunks(chunks) => {
                     let whole = Vec::from(chunks).concat();
@@ -283,7 +313,7 @@ async fn begin(
     headers: &HeaderMap,
     request: toolbooth_wire::Request,
     meta: RequestMeta,
-    via: Ingress,
+    arrival: Arrival<'_>,
 ) -> Response<ResponseBody> {
     let outcome = pin!(methods::begin(door, client, &request, meta, Some(headers))).await;
     match outcome {
@@ -298,7 +328,7 @@ async fn begin(
             response
         }
         Ok(MethodOutcome::Listen(filter)) => {
-            let credentials = StreamCredentials::Headers(headers.clone(), via);
+            let credentials = arrival.stream_credentials(headers);
             let opened =
                 Box::pin(ChangeStream::open(door, client, credentials, filter, Some(request.id.clone())))
                     .await;
@@ -403,7 +433,7 @@ async fn get(
     door: &Arc<Door>,
     caller: &Arc<Caller>,
     headers: &HeaderMap,
-    via: Ingress,
+    arrival: Arrival<'_>,
 ) -> Response<ResponseBody> {
     if !headers.contains_key(&mirror::SESSION_ID) {
         return not_allowed();
@@ -418,7 +448,7 @@ async fn get(
     };
     let ended = session.open_stream();
     let client = McpClient::of_session(session, caller);
-    let credentials = StreamCredentials::Headers(headers.clone(), via);
+    let credentials = arrival.stream_credentials(headers);
     let stream = match ChangeStream::open(door, &client, credentials, ChangeFilter::lists(), None).await {
         Ok(stream) => stream,
         Err(error) => return failure(StatusCode::TOO_MANY_REQUESTS, None, &error),

@@ -106,12 +106,13 @@ impl Door {
 
     /// Records a refused credential. A missing one is not recorded, because clients start without one.
     pub fn note_refusal(&self, unidentified: &Unidentified, source: &str, attempt: &str) {
-        if matches!(unidentified, Unidentified::Refused | Unidentified::Throttled { .. }) {
+        if matches!(unidentified, Unidentified::Refused(_) | Unidentified::Throttled { .. }) {
+            let explained = unidentified.reason_for_client().map(|why| format!("{attempt} ({why})"));
             self.engine.audit().record_refusal(RefusedAttempt {
                 code: unidentified.code(),
                 source,
                 user: None,
-                attempt,
+                attempt: explained.as_deref().unwrap_or(attempt),
             });
         }
     }

@@ -4,7 +4,9 @@ use super::RestState;
 use super::problem::ProblemDocument;
 use super::session_renewal::renewed;
 use crate::console_cookies::{self, CookieScheme};
-use crate::identify::{IdentifyRequest, Unidentified, with_forwarded_headers, with_session};
+use crate::identify::{
+    IdentifyRequest, RequestedResource, Unidentified, with_forwarded_headers, with_session,
+};
 use crate::peer::Ingress;
 use crate::peer_info::{PeerInfo, attempt};
 use axum::extract::{FromRequestParts, Request, State};
@@ -50,7 +52,7 @@ pub async fn identify(
         RequestRefusal::Unidentified(Unidentified::Unavailable)
     })?;
     let Some(session) = session else {
-        let request = IdentifyRequest::Http { headers, persona: None, via };
+        let request = IdentifyRequest::Http { headers, resource: RequestedResource::Api, via };
         return rest.door.identify(request).await.map_err(RequestRefusal::Unidentified);
     };
     console_cookies::check_csrf(&session, headers, session_use).map_err(RequestRefusal::Forged)?;
@@ -59,7 +61,7 @@ pub async fn identify(
     let request = match &session.credential {
         SessionCredential::Token(token) => {
             with_token = with_bearer(headers, token);
-            IdentifyRequest::Http { headers: &with_token, persona: None, via }
+            IdentifyRequest::Http { headers: &with_token, resource: RequestedResource::Api, via }
         }
         SessionCredential::IdToken(token) => {
             IdentifyRequest::Console { headers, id_token: token.expose(), via }
@@ -67,14 +69,14 @@ pub async fn identify(
         SessionCredential::Renewable(tokens) => {
             IdentifyRequest::Console { headers, id_token: tokens.id_token.expose(), via }
         }
-        SessionCredential::Proxy => IdentifyRequest::Http { headers, persona: None, via },
+        SessionCredential::Proxy => IdentifyRequest::Http { headers, resource: RequestedResource::Api, via },
     };
     let identified = match rest.door.identify(request).await {
         // The proxy now names another user.
         Ok(caller) if caller.user != session.user => Err(Unidentified::Missing),
         identified => identified,
     };
-    if matches!(identified, Err(Unidentified::Refused | Unidentified::Missing))
+    if matches!(identified, Err(Unidentified::Refused(_) | Unidentified::Missing))
         && let Err(problem) =
             console_cookies::close(&rest.console_sessions, headers, rest.public_scheme()).await
     {

@@ -10,6 +10,7 @@ mod post_target;
 mod request_headers;
 mod response_head;
 mod send_error;
+mod sent_at;
 mod tls;
 
 pub use crate::credential::ServerCredential;
@@ -18,4 +19,5 @@ pub use fetch::Fetch;
 pub use peer::{HttpParts, HttpPeer};
 pub use post_target::{PostError, PostTarget};
 pub use send_error::SendError;
+pub use sent_at::sent_at;
 pub use tls::connector;

@@ -3,6 +3,7 @@
 use super::SKEW;
 use super::algorithm::Algorithm;
 use crate::identify::bearer::MAX_TOKEN;
+use crate::identify::refusal_reason::RefusalReason;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
@@ -99,32 +100,34 @@ pub(super) struct ExpectedClaims {
 }
 
 impl ExpectedClaims {
-    /// Checks issuer, audience and times; returns when the token expires.
+    /// Checks issuer, audience and times; returns when the token expires. `of_resource` is the audience that only the
+    /// requested resource accepts.
     pub(super) fn hold(
         &self,
         claims: &Map<String, Value>,
+        of_resource: Option<&str>,
         now: SystemTime,
-    ) -> Result<SystemTime, &'static str> {
+    ) -> Result<SystemTime, RefusalReason> {
         if claims.get("iss").and_then(Value::as_str) != Some(&self.issuer) {
-            return Err("it is from another issuer");
+            return Err(RefusalReason::Issuer);
         }
-        let mine =
-            |audience: &Value| audience.as_str().is_some_and(|text| self.audiences.iter().any(|a| a == text));
+        let accepted = |text: &str| of_resource == Some(text) || self.audiences.iter().any(|a| a == text);
+        let mine = |audience: &Value| audience.as_str().is_some_and(accepted);
         let addressed = match claims.get("aud") {
             Some(Value::Array(list)) => list.iter().any(mine),
             Some(audience) => mine(audience),
             None => false,
         };
         if !addressed {
-            return Err("it is for another audience");
+            return Err(RefusalReason::audience(claims.get("aud")));
         }
-        let ends = moment(claims, "exp")?.ok_or("it has no `exp`")?;
+        let ends = moment(claims, "exp")?.ok_or(RefusalReason::Claim("it has no `exp`"))?;
         if now >= ends + SKEW {
-            return Err("it has expired");
+            return Err(RefusalReason::Expired);
         }
         for begins in ["nbf", "iat"] {
             if moment(claims, begins)?.is_some_and(|begins| now + SKEW < begins) {
-                return Err("it is not valid yet");
+                return Err(RefusalReason::NotYetValid);
             }
         }
         Ok(ends + SKEW)
@@ -137,24 +140,26 @@ pub(super) fn check_id_claims(
     claims: &Map<String, Value>,
     client_id: &str,
     nonce: Option<&str>,
-) -> Result<(), &'static str> {
+) -> Result<(), RefusalReason> {
     let is_for_many = claims.get("aud").and_then(Value::as_array).is_some_and(|list| list.len() > 1);
     match claims.get("azp") {
-        None if is_for_many => return Err("it is for several audiences and has no `azp`"),
-        Some(party) if party != client_id => return Err("another client requested it"),
+        None if is_for_many => {
+            return Err(RefusalReason::Claim("it is for several audiences and has no `azp`"));
+        }
+        Some(party) if party != client_id => return Err(RefusalReason::Claim("another client requested it")),
         _ => {}
     }
     match nonce {
         Some(nonce) if claims.get("nonce").and_then(Value::as_str) != Some(nonce) => {
-            Err("it is not from this sign-in: its `nonce` is another one")
+            Err(RefusalReason::Claim("it is not from this sign-in: its `nonce` is another one"))
         }
         _ => Ok(()),
     }
 }
 
-fn moment(claims: &Map<String, Value>, name: &str) -> Result<Option<SystemTime>, &'static str> {
+fn moment(claims: &Map<String, Value>, name: &str) -> Result<Option<SystemTime>, RefusalReason> {
     let Some(value) = claims.get(name) else { return Ok(None) };
     let seconds = value.as_f64().filter(|seconds| (0.0..=253_402_300_799.0).contains(seconds));
-    let seconds = seconds.ok_or("one of its times is not valid")?;
+    let seconds = seconds.ok_or(RefusalReason::Claim("one of its times is not valid"))?;
     Ok(Some(UNIX_EPOCH + Duration::from_secs_f64(seconds)))
 }

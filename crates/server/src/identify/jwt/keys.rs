@@ -4,13 +4,14 @@
 
 use super::algorithm::Algorithm;
 use super::check::{Header, Signed};
-use crate::identify::issuer;
+use crate::identify::issuer::{self, DatedDocument};
 use crate::identify::refusal::Unidentified;
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -51,6 +52,30 @@ struct Jwk {
     e: Option<String>,
     x: Option<String>,
     y: Option<String>,
+}
+
+/// A published key set, for people.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::identify) struct KeySurvey {
+    /// The number of published keys.
+    pub(in crate::identify) published: usize,
+    /// The number of keys that can verify tokens.
+    pub(in crate::identify) usable: usize,
+    /// The algorithms that they verify.
+    pub(in crate::identify) algorithms: BTreeSet<&'static str>,
+}
+
+/// Fetches a key set and reads what it is good for.
+pub(in crate::identify) async fn survey(
+    http: &dyn HttpFetch,
+    url: &str,
+    reach: NetworkReach,
+) -> Result<DatedDocument<KeySurvey>, String> {
+    let DatedDocument { content: set, sent } = issuer::dated::<Jwks>(http, url, reach).await?;
+    let published = set.keys.len();
+    let keys: Vec<PublicKey> = set.keys.into_iter().take(MAX_KEYS).filter_map(PublicKey::read).collect();
+    let algorithms = keys.iter().map(PublicKey::algorithms).collect();
+    Ok(DatedDocument { content: KeySurvey { published, usable: keys.len(), algorithms }, sent })
 }
 
 #[derive(Deserialize)]
@@ -105,6 +130,17 @@ impl PublicKey {
             Some(name) => Some(Algorithm::named(name)?),
         };
         Some(Self { kid: jwk.kid, pinned, material })
+    }
+
+    /// The algorithms that it verifies, for people.
+    fn algorithms(&self) -> &'static str {
+        match (self.pinned, &self.material) {
+            (Some(pinned), _) => pinned.name(),
+            (None, Material::Rsa { .. }) => "RS256 to PS512",
+            (None, Material::P256(_)) => Algorithm::Es256.name(),
+            (None, Material::P384(_)) => Algorithm::Es384.name(),
+            (None, Material::Ed25519(_)) => Algorithm::EdDsa.name(),
+        }
     }
 
     fn fits(&self, header: &Header) -> bool {

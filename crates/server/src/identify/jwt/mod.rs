@@ -4,10 +4,13 @@ mod algorithm;
 mod check;
 mod keys;
 
+pub(super) use algorithm::Algorithm;
+pub(super) use keys::survey;
 pub use keys::{IssuerKeys, KeySource};
 
 use super::oidc::OidcClient;
 use super::refusal::Unidentified;
+use super::refusal_reason::RefusalReason;
 use super::{ClaimedIdentity, is_name};
 use check::{ExpectedClaims, Header, check_id_claims};
 use serde_json::{Map, Value};
@@ -63,11 +66,20 @@ impl Jwt {
         &self.expected.issuer
     }
 
-    /// The identity that a token states, after signature, issuer, audience and times have been checked.
-    pub(super) async fn check(&self, token: &str, now: SystemTime) -> Result<ClaimedIdentity, Unidentified> {
+    /// The identity that a token states, after signature, issuer, audience and times have been checked. `of_resource` is
+    /// the audience that only the requested resource accepts, besides the configured ones.
+    pub(super) async fn check(
+        &self,
+        token: &str,
+        of_resource: Option<&str>,
+        now: SystemTime,
+    ) -> Result<ClaimedIdentity, Unidentified> {
         let (_, claims) = self.verified(token).await?;
-        let until = self.expected.hold(&claims, now).map_err(refuse)?;
-        self.read(&claims, until).map_err(refuse)
+        // A client id may be a URL. The ID tokens of such a client are not for the API.
+        let client_id = self.console_client.as_ref().map(|client| client.client_id());
+        let of_resource = of_resource.filter(|audience| Some(*audience) != client_id);
+        let until = self.expected.hold(&claims, of_resource, now).map_err(Unidentified::Refused)?;
+        self.read(&claims, until).map_err(refuse_claim)
     }
 
     /// The identity that an ID token for the console states. It passes the same checks as other tokens, but it must be
@@ -78,15 +90,16 @@ impl Jwt {
         nonce: Option<&str>,
         now: SystemTime,
     ) -> Result<ClaimedIdentity, Unidentified> {
-        let client = self.console_client.as_ref().ok_or_else(|| refuse("no client signs users in"))?;
+        let client =
+            self.console_client.as_ref().ok_or_else(|| Unidentified::refused("no client signs users in"))?;
         let (header, claims) = self.verified(token).await?;
         header.check_id_token().map_err(refuse)?;
         let client_id = client.client_id();
         let expected =
             ExpectedClaims { issuer: self.expected.issuer.clone(), audiences: vec![client_id.to_owned()] };
-        let until = expected.hold(&claims, now).map_err(refuse)?;
-        check_id_claims(&claims, client_id, nonce).map_err(refuse)?;
-        self.read(&claims, until).map_err(refuse)
+        let until = expected.hold(&claims, None, now).map_err(Unidentified::Refused)?;
+        check_id_claims(&claims, client_id, nonce).map_err(Unidentified::Refused)?;
+        self.read(&claims, until).map_err(refuse_claim)
     }
 
     /// The claims of a token, after its signature has been checked.
@@ -94,10 +107,10 @@ impl Jwt {
         let (header, signed) = Header::read(token).map_err(refuse)?;
         let candidates = self.keys.find(&header).await?;
         if candidates.is_empty() {
-            return Err(refuse("no key of the issuer matches it"));
+            return Err(Unidentified::Refused(RefusalReason::UnknownKey));
         }
         if !candidates.iter().any(|key| key.verifies(header.algorithm, &signed)) {
-            return Err(refuse("its signature is wrong"));
+            return Err(Unidentified::Refused(RefusalReason::Signature));
         }
         let claims = signed.claims().map_err(refuse)?;
         Ok((header, claims))
@@ -141,9 +154,11 @@ impl Jwt {
 }
 
 fn refuse(why: &'static str) -> Unidentified {
-    // The reason is for operators; the token itself is never logged.
-    tracing::debug!("a token was refused: {why}");
-    Unidentified::Refused
+    Unidentified::Refused(RefusalReason::Malformed(why))
+}
+
+fn refuse_claim(why: &'static str) -> Unidentified {
+    Unidentified::Refused(RefusalReason::Claim(why))
 }
 
 /// Whether a claim is a space-separated list.
@@ -161,7 +176,7 @@ fn claim<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
 }
 
 /// Tolerated clock difference.
-const SKEW: Duration = Duration::from_secs(60);
+pub(super) const SKEW: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests;

@@ -168,45 +168,55 @@ async fn tokens_of_every_key_type_are_accepted() {
     for (algorithm, kid, signer) in cases {
         let token = signer.token(json!({ "alg": algorithm, "kid": kid, "typ": "JWT" }), &claims());
         let claimed =
-            jwt.check(&token, now()).await.unwrap_or_else(|refused| panic!("{algorithm}: {refused}"));
+            jwt.check(&token, None, now()).await.unwrap_or_else(|refused| panic!("{algorithm}: {refused}"));
         assert_eq!((claimed.user.as_str(), claimed.groups), ("ann", vec!["staff".to_owned()]));
     }
     let unnamed = ec.token(json!({ "alg": "ES256" }), &claims());
-    assert!(jwt.check(&unnamed, now()).await.is_ok(), "without a key id the matching key is found");
+    assert!(jwt.check(&unnamed, None, now()).await.is_ok(), "without a key id the matching key is found");
 }
 
 #[tokio::test]
 async fn the_claims_of_a_token_are_checked() {
     let ec = Signer::ec();
     let jwt = jwt(Issuer::publishing(json!([ec.jwk("e")])));
+    const AUDIENCE: &str = "the token is for another audience";
+    const OTHER_ISSUER: &str = "the token is from another issuer";
+    const EXPIRED: &str = "the token has expired";
+    const EARLY: &str = "the token is not valid yet";
+    const CLAIM: &str = "a claim of the token is missing or not usable";
     let cases = [
-        ("as it is", claims(), true),
-        ("one audience of several", with("aud", json!(["x", "https://booth.example/mcp"])), true),
-        ("another audience", with("aud", json!("https://booth.example")), false),
-        ("no audience", with("aud", Value::Null), false),
-        ("an audience that is not a string", with("aud", json!({ "booth": true })), false),
-        ("another issuer", with("iss", json!("https://id.example/realm/")), false),
-        ("no issuer", with("iss", Value::Null), false),
-        ("just ended, within the skew", with("exp", json!(NOW - 59)), true),
-        ("ended", with("exp", json!(NOW - 60)), false),
-        ("never ends", with("exp", Value::Null), false),
-        ("ends in words", with("exp", json!("2099-01-01")), false),
-        ("ends before all time", with("exp", json!(-1)), false),
-        ("begins soon, within the skew", with("nbf", json!(NOW + 60)), true),
-        ("begins later", with("nbf", json!(NOW + 61)), false),
-        ("made later", with("iat", json!(NOW + 61)), false),
-        ("no user", with("sub", Value::Null), false),
-        ("an empty user", with("sub", json!("")), false),
-        ("a user with a line end", with("sub", json!("ann\nroot")), false),
-        ("a user that is a number", with("sub", json!(7)), false),
-        ("groups that are an object", with("realm_access", json!({ "roles": {} })), false),
-        ("no groups", with("realm_access", Value::Null), true),
-        ("groups in one text", with("realm_access", json!({ "roles": "staff ops" })), true),
-        ("a persona that is a list", with("persona", json!(["dev"])), false),
+        ("as it is", claims(), Ok(())),
+        ("one audience of several", with("aud", json!(["x", "https://booth.example/mcp"])), Ok(())),
+        ("another audience", with("aud", json!("https://booth.example")), Err(AUDIENCE)),
+        ("no audience", with("aud", Value::Null), Err(AUDIENCE)),
+        ("an audience that is not a string", with("aud", json!({ "booth": true })), Err(AUDIENCE)),
+        ("another issuer", with("iss", json!("https://id.example/realm/")), Err(OTHER_ISSUER)),
+        ("no issuer", with("iss", Value::Null), Err(OTHER_ISSUER)),
+        ("just ended, within the skew", with("exp", json!(NOW - 59)), Ok(())),
+        ("ended", with("exp", json!(NOW - 60)), Err(EXPIRED)),
+        ("never ends", with("exp", Value::Null), Err(CLAIM)),
+        ("ends in words", with("exp", json!("2099-01-01")), Err(CLAIM)),
+        ("ends before all time", with("exp", json!(-1)), Err(CLAIM)),
+        ("begins soon, within the skew", with("nbf", json!(NOW + 60)), Ok(())),
+        ("begins later", with("nbf", json!(NOW + 61)), Err(EARLY)),
+        ("made later", with("iat", json!(NOW + 61)), Err(EARLY)),
+        ("no user", with("sub", Value::Null), Err(CLAIM)),
+        ("an empty user", with("sub", json!("")), Err(CLAIM)),
+        ("a user with a line end", with("sub", json!("ann\nroot")), Err(CLAIM)),
+        ("a user that is a number", with("sub", json!(7)), Err(CLAIM)),
+        ("groups that are an object", with("realm_access", json!({ "roles": {} })), Err(CLAIM)),
+        ("no groups", with("realm_access", Value::Null), Ok(())),
+        ("groups in one text", with("realm_access", json!({ "roles": "staff ops" })), Ok(())),
+        ("a persona that is a list", with("persona", json!(["dev"])), Err(CLAIM)),
     ];
-    for (what, claims, accepted) in cases {
+    for (what, claims, expected) in cases {
         let token = ec.token(json!({ "alg": "ES256", "kid": "e" }), &claims);
-        assert_eq!(jwt.check(&token, now()).await.is_ok(), accepted, "{what}");
+        let checked =
+            jwt.check(&token, None, now()).await.map(drop).map_err(|unidentified| match unidentified {
+                Unidentified::Refused(reason) => reason.for_client().unwrap(),
+                other => panic!("{what}: {other}"),
+            });
+        assert_eq!(checked, expected, "{what}");
     }
 }
 
@@ -221,7 +231,7 @@ async fn attacks_on_the_signature_fail() {
     let jwt = jwt(Issuer::publishing(json!([rsa.jwk("r"), ec.jwk("e"), encryption, pinned, secret])));
     let claims = claims();
     let good = ec.token(json!({ "alg": "ES256", "kid": "e" }), &claims);
-    assert!(jwt.check(&good, now()).await.is_ok());
+    assert!(jwt.check(&good, None, now()).await.is_ok());
 
     let unsigned = |header: Value| format!("{}.{}.", text(header.to_string()), text(claims.to_string()));
     let hmac = |key: &[u8], header: Value| {
@@ -265,7 +275,8 @@ async fn attacks_on_the_signature_fail() {
         ("too long", ec.token(json!({ "alg": "ES256", "kid": "e" }), &with("x", json!("x".repeat(20_000))))),
     ];
     for (what, token) in attacks {
-        assert_eq!(jwt.check(&token, now()).await, Err(Unidentified::Refused), "{what}");
+        let checked = jwt.check(&token, None, now()).await;
+        assert!(matches!(checked, Err(Unidentified::Refused(_))), "{what}: {checked:?}");
     }
 }
 
@@ -276,17 +287,17 @@ async fn a_new_key_is_fetched_and_fetches_for_invented_ones_are_limited() {
     let jwt = jwt(issuer.clone());
     let token = |signer: &Signer, kid: &str| signer.token(json!({ "alg": "ES256", "kid": kid }), &claims());
     for _ in 0..10 {
-        assert!(jwt.check(&token(&first, "1"), now()).await.is_ok());
+        assert!(jwt.check(&token(&first, "1"), None, now()).await.is_ok());
     }
     assert_eq!(issuer.asked.load(Ordering::Relaxed), 1, "keys are kept");
     issuer.set("https://id.example/keys", json!({ "keys": [second.jwk("2")] }));
-    assert!(jwt.check(&token(&second, "2"), now()).await.is_ok(), "a rotated key is found at once");
-    assert!(jwt.check(&token(&first, "1"), now()).await.is_err(), "the old one is gone");
+    assert!(jwt.check(&token(&second, "2"), None, now()).await.is_ok(), "a rotated key is found at once");
+    assert!(jwt.check(&token(&first, "1"), None, now()).await.is_err(), "the old one is gone");
     for number in 0..100 {
-        assert!(jwt.check(&token(&second, &format!("invented {number}")), now()).await.is_err());
+        assert!(jwt.check(&token(&second, &format!("invented {number}")), None, now()).await.is_err());
     }
     assert!(issuer.asked.load(Ordering::Relaxed) <= 5, "{}", issuer.asked.load(Ordering::Relaxed));
-    assert!(jwt.check(&token(&second, "2"), now()).await.is_ok(), "other tokens still work");
+    assert!(jwt.check(&token(&second, "2"), None, now()).await.is_ok(), "other tokens still work");
 }
 
 #[tokio::test]
@@ -325,7 +336,7 @@ async fn keys_are_found_by_the_issuers_metadata() {
         http.set("http://keys.example/keys", json!({ "keys": [ec.jwk("e")] }));
         let keys = IssuerKeys::new(http, KeySource::Issuer(ISSUER.into()));
         let jwt = Jwt::new(ISSUER.into(), vec!["booth".into()], names(), keys);
-        let checked = jwt.check(&token, now()).await;
+        let checked = jwt.check(&token, None, now()).await;
         assert_eq!(checked.is_ok(), found, "{place} {issuer}");
         if !found {
             assert_eq!(checked, Err(Unidentified::Unavailable), "without keys every token is refused");
@@ -340,21 +351,59 @@ async fn a_silent_issuer_does_not_delay_tokens_with_a_cached_key() {
     let issuer = Issuer::publishing(json!([known.jwk("1")]));
     let jwt = jwt(issuer.clone());
     let token = |kid: &str| known.token(json!({ "alg": "ES256", "kid": kid }), &claims());
-    assert!(jwt.check(&token("1"), now()).await.is_ok());
+    assert!(jwt.check(&token("1"), None, now()).await.is_ok());
     issuer.silent.store(true, Ordering::Relaxed);
     let start = tokio::time::Instant::now();
     let good = token("1");
     let unknown: Vec<String> = (0..8).map(|number| token(&format!("unknown {number}"))).collect();
-    let waiting = futures_util::future::join_all(unknown.iter().map(|token| jwt.check(token, now())));
+    let waiting = futures_util::future::join_all(unknown.iter().map(|token| jwt.check(token, None, now())));
     let quick = async {
         tokio::time::sleep(Duration::from_millis(1)).await;
-        let served = jwt.check(&good, now()).await.is_ok();
+        let served = jwt.check(&good, None, now()).await.is_ok();
         (served, start.elapsed())
     };
     let (refused, (served, elapsed)) = tokio::join!(waiting, quick);
     assert!(served && elapsed < Duration::from_millis(100), "{elapsed:?}");
-    assert!(refused.iter().all(|checked| *checked == Err(Unidentified::Refused)));
+    assert!(refused.iter().all(|checked| *checked == Err(Unidentified::Refused(RefusalReason::UnknownKey))));
     assert!(start.elapsed() <= Duration::from_secs(6), "one wait for all: {:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_resource_accepts_its_own_audience_besides_the_configured_ones() {
+    use crate::identify::oidc::{OidcClient, OidcSettings};
+    let ec = Signer::ec();
+    let http = Issuer::publishing(json!([ec.jwk("e")]));
+    let token =
+        |audience: &str| ec.token(json!({ "alg": "ES256", "kid": "e" }), &with("aud", json!(audience)));
+    let (support, sales) = ("https://booth.example/mcp/p/support", "https://booth.example/mcp/p/sales");
+    let cases = [
+        (support, Some(support), true),
+        (support, Some(sales), false),
+        (support, Some("https://booth.example/mcp"), false),
+        (support, None, false),
+        ("https://booth.example/mcp/p/support/", Some(support), false),
+        ("https://booth.example/mcp/p/", Some(support), false),
+        ("", Some(support), false),
+        ("booth", Some(support), true),
+    ];
+    let plain = jwt(http.clone());
+    for (audience, of_resource, accepted) in cases {
+        let checked = plain.check(&token(audience), of_resource, now()).await;
+        assert_eq!(checked.is_ok(), accepted, "{audience} at {of_resource:?}");
+    }
+    // A client id that is the URL of the gateway does not make its ID tokens tokens for the API.
+    let settings = OidcSettings {
+        issuer: ISSUER.into(),
+        client_id: "https://booth.example".into(),
+        client_secret: None,
+        scopes: Vec::new(),
+        prompt: None,
+        provider_name: None,
+    };
+    let with_client = jwt(http.clone()).with_console_client(OidcClient::new(http, settings));
+    let of_client = token("https://booth.example");
+    assert!(plain.check(&of_client, Some("https://booth.example"), now()).await.is_ok());
+    assert!(with_client.check(&of_client, Some("https://booth.example"), now()).await.is_err());
 }
 
 // audit: `groups` given as one string was split on spaces.
@@ -369,7 +418,7 @@ async fn only_scope_is_a_list_of_words() {
         );
         let jwt = Jwt::new(ISSUER.into(), vec!["booth".into()], names, keys);
         let token = ec.token(json!({ "alg": "ES256", "kid": "e" }), &with(claim, json!("not admin")));
-        jwt.check(&token, now()).await.unwrap().groups
+        jwt.check(&token, None, now()).await.unwrap().groups
     };
     assert_eq!(groups("groups").await, ["not admin"]);
     assert_eq!(groups("scope").await, ["not", "admin"]);
@@ -385,6 +434,7 @@ async fn the_claims_of_an_id_token_are_checked() {
         client_id: "console".into(),
         client_secret: None,
         scopes: Vec::new(),
+        prompt: None,
         provider_name: None,
     };
     let jwt = jwt(http.clone()).with_console_client(OidcClient::new(http, settings));
@@ -412,7 +462,7 @@ async fn the_claims_of_an_id_token_are_checked() {
         assert_eq!(jwt.check_id_token(&token, Some("n"), now()).await.is_ok(), accepted, "{what}");
         // The audience of the console's client is not one of the gateway's API.
         assert_eq!(
-            jwt.check(&token, now()).await.is_ok(),
+            jwt.check(&token, None, now()).await.is_ok(),
             claims["aud"] == "booth" || claims["aud"][1] == "booth",
             "{what}"
         );

@@ -85,6 +85,11 @@ impl OidcClient {
         }
     }
 
+    /// Looks the endpoints up, and returns why they cannot be used.
+    pub(in crate::identify) async fn check_endpoints(&self) -> Result<(), String> {
+        self.discover().await.map(drop)
+    }
+
     async fn discover(&self) -> Result<ProviderEndpoints, String> {
         let of_issuer = &self.settings.issuer;
         let found: ProviderMetadata = issuer::metadata(&*self.http, of_issuer).await?;

@@ -74,7 +74,7 @@ impl Fault for LoginError {
                     .into()
             }
             Self::BadIdToken => {
-                "sign in again; if it happens each time, the gateway's log at level `debug` has the reason".into()
+                "sign in again; if it happens each time, the gateway's log has the reason".into()
             }
         })
     }

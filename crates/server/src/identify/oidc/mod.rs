@@ -56,8 +56,32 @@ pub struct OidcSettings {
     pub client_secret: Option<SecretText>,
     /// The scopes to request besides `openid`.
     pub scopes: Vec<String>,
+    /// The page that the provider must show, also to a user whom it knows.
+    pub prompt: Option<ProviderPrompt>,
     /// The name of the provider on the button; the issuer's host if absent.
     pub provider_name: Option<String>,
+}
+
+/// A page of the provider that a sign-in requires (OpenID Connect Core 1.0, 3.1.2.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProviderPrompt {
+    /// The user consents to the scopes. Some providers give refresh tokens only then (11).
+    Consent,
+    /// The user enters the password again.
+    Login,
+    /// The user chooses an account.
+    SelectAccount,
+}
+
+impl ProviderPrompt {
+    /// The value of the parameter `prompt`.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Consent => "consent",
+            Self::Login => "login",
+            Self::SelectAccount => "select_account",
+        }
+    }
 }
 
 /// What the token endpoint returned.
@@ -101,6 +125,11 @@ impl OidcClient {
         }
     }
 
+    /// The scopes to request besides `openid`.
+    pub(super) fn scopes(&self) -> &[String] {
+        &self.settings.scopes
+    }
+
     /// The client id, which must be the audience of ID tokens.
     pub fn client_id(&self) -> &str {
         &self.settings.client_id
@@ -125,6 +154,9 @@ impl OidcClient {
             .append_pair("nonce", &new.login.nonce)
             .append_pair("code_challenge", &new.login.challenge())
             .append_pair("code_challenge_method", "S256");
+        if let Some(prompt) = self.settings.prompt {
+            url.query_pairs_mut().append_pair("prompt", prompt.as_str());
+        }
         Ok(url.to_string())
     }
 

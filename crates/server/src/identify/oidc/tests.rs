@@ -67,6 +67,7 @@ fn client(provider: &Arc<Provider>, client_secret: Option<&str>) -> OidcClient {
         client_id: "console".into(),
         client_secret: client_secret.map(SecretText::plain),
         scopes: vec!["openid".into(), "groups".into()],
+        prompt: None,
         provider_name: None,
     };
     OidcClient::new(provider.clone(), settings)
@@ -110,9 +111,15 @@ async fn the_authorization_request_has_state_nonce_and_a_challenge() {
         (url.origin().ascii_serialization().as_str(), url.path()),
         ("https://id.example", "/authorize")
     );
+    for prompt in [ProviderPrompt::Consent, ProviderPrompt::Login, ProviderPrompt::SelectAccount] {
+        let settings = OidcSettings { prompt: Some(prompt), ..client.settings.clone() };
+        let url = OidcClient::new(provider.clone(), settings).authorization_url(&new).await.unwrap();
+        assert!(url.ends_with(&format!("&prompt={}", prompt.as_str())), "{url}");
+    }
+    provider.seen.lock().unwrap().clear();
     assert_eq!(client.provider_name(), "id.example");
     client.authorization_url(&new).await.unwrap();
-    assert_eq!(provider.requests_to(METADATA).len(), 1, "the endpoints are cached");
+    assert_eq!(provider.requests_to(METADATA).len(), 0, "the endpoints are cached");
 }
 
 #[tokio::test]
