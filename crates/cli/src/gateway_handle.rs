@@ -27,6 +27,15 @@ pub enum GatewayHandle {
     Embedded(Box<EmbeddedGateway>),
 }
 
+/// Whether a command uses a gateway that was started with other files than those on its own command line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NamedFiles {
+    /// Only if the command names none.
+    Same,
+    /// It does.
+    Any,
+}
+
 impl GatewayHandle {
     /// Finds a running gateway, or starts an embedded one.
     pub async fn open(global: &GlobalOptions) -> Result<Self, CommandFailure> {
@@ -86,6 +95,15 @@ impl GatewayHandle {
 
     /// The gateway at `--url`, or the one that is running on this data directory.
     pub async fn running(global: &GlobalOptions) -> Result<Option<Self>, CommandFailure> {
+        Self::find(global, NamedFiles::Same).await
+    }
+
+    /// Like `running`, also if the gateway was started with other files than the command names.
+    pub async fn running_with_any_files(global: &GlobalOptions) -> Result<Option<Self>, CommandFailure> {
+        Self::find(global, NamedFiles::Any).await
+    }
+
+    async fn find(global: &GlobalOptions, files: NamedFiles) -> Result<Option<Self>, CommandFailure> {
         let sources = gateway::sources(global).map_err(CommandFailure::usage)?;
         let remote_at = |url: &str| {
             let mut remote = RemoteGateway::at(url)?;
@@ -106,7 +124,7 @@ impl GatewayHandle {
         let Some(record) = record.filter(|record| !record.stopping) else { return Ok(None) };
         // Files named on the command line win over a gateway that uses others.
         let named = gateway::named(&sources);
-        if !named.is_empty() && named != record.named {
+        if files == NamedFiles::Same && !named.is_empty() && named != record.named {
             return Ok(None);
         }
         let mut remote = remote_at(&record.url)?;

@@ -1,5 +1,7 @@
 //! `toolbooth doctor`: finds problems and suggests fixes.
 
+mod identity_provider;
+mod refusals;
 mod servers;
 
 use super::config_notices::ConfigNotice;
@@ -14,6 +16,7 @@ use crate::gateway;
 use crate::gateway_handle::GatewayHandle;
 use crate::gateway_record::GatewayRecord;
 use crate::global_options::GlobalOptions;
+use crate::remote_gateway::RemoteGateway;
 use crate::render::{self, Paint, Tone, line};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -66,6 +69,7 @@ pub fn run(global: &GlobalOptions) -> CommandResult {
             Ok(loaded) => {
                 check_config(&mut report, &loaded);
                 check_meaning(&mut report, &loaded);
+                identity_provider::check(&mut report, &loaded).await;
                 check_gateway_and_servers(&mut report, global, &sources, loaded).await?;
             }
             Err(failure) if failure.is_misuse() => return Err(CommandFailure::config(&failure)),
@@ -73,7 +77,7 @@ pub fn run(global: &GlobalOptions) -> CommandResult {
                 for finding in &failure.findings {
                     report.note("config", Status::Fail, finding.to_string(), finding.hint.clone());
                 }
-                if let Ok(Some(gateway)) = GatewayHandle::running(global).await {
+                if let Ok(Some(gateway)) = GatewayHandle::running_with_any_files(global).await {
                     check_gateway(&mut report, &gateway, None).await;
                 }
             }
@@ -136,7 +140,8 @@ async fn check_gateway_and_servers(
     sources: &Sources,
     loaded: LoadedConfig,
 ) -> Result<(), CommandFailure> {
-    let running = match GatewayHandle::running(global).await {
+    // A gateway with other files is reported as such; its port and its store would look like those of a stranger.
+    let running = match GatewayHandle::running_with_any_files(global).await {
         Ok(running) => running,
         Err(failure) => {
             report.note("gateway", Status::Fail, failure.fault.message, failure.fault.hint);
@@ -149,6 +154,7 @@ async fn check_gateway_and_servers(
     let gateway = match running {
         Some(gateway) => {
             check_gateway(report, &gateway, Some(&loaded)).await;
+            refusals::check(report, &gateway).await;
             gateway
         }
         None => {
@@ -331,13 +337,18 @@ async fn check_port(report: &mut DoctorReport, loaded: &LoadedConfig) {
     match listen::bind(address).await {
         Ok(_) => report.note("gateway", Status::Ok, format!("not running; {address} is available"), None),
         Err(ListenError::InUse { .. }) => {
-            let fix = "stop that program, or choose another address with --listen or `listen`";
-            report.note(
-                "gateway",
-                Status::Fail,
-                format!("{address} is in use by another program"),
-                Some(fix.into()),
-            );
+            let (message, fix) = match is_gateway(&address.to_string()).await {
+                true => (
+                    format!("a gateway with another data directory answers at {address}"),
+                    "name its files with `--config` or its directory with `--data-dir`, or choose another address with \
+                     --listen or `listen`",
+                ),
+                false => (
+                    format!("{address} is in use by another program"),
+                    "stop that program, or choose another address with --listen or `listen`",
+                ),
+            };
+            report.note("gateway", Status::Fail, message, Some(fix.into()));
         }
         Err(ListenError::Refused { reason, .. }) => {
             let fix = "choose another address with `listen`";
@@ -349,6 +360,16 @@ async fn check_port(report: &mut DoctorReport, loaded: &LoadedConfig) {
             );
         }
     }
+}
+
+/// Whether the program at an address is a gateway.
+async fn is_gateway(address: &str) -> bool {
+    let Ok(remote) = RemoteGateway::at(address) else { return false };
+    if !remote.is_alive().await {
+        return false;
+    }
+    let health = GatewayHandle::Running(remote).get("/health").await.unwrap_or_default();
+    health["version"].is_string() && health["status"].is_string()
 }
 
 async fn check_store(report: &mut DoctorReport, loaded: &LoadedConfig) {
