@@ -47,7 +47,7 @@ test('a running call is listed and cancelled', async ({ page, gateway }) => {
   expect([status, body['code']]).toEqual([409, 'call.cancelled']);
   await expect(running).toHaveCount(0);
   await page.getByLabel('Outcome').selectOption('cancelled');
-  await expect(page.getByRole('button', { name: /inn\.work_slowly/ }).first()).toBeVisible();
+  await expect(page.getByRole('button', { name: /inn_work_slowly/ }).first()).toBeVisible();
 });
 
 test('a running call that waits for approval leads to the inbox', async ({ page, gateway }) => {
@@ -76,8 +76,8 @@ test('calls are filtered on the gateway, and one is opened with its stages', asy
   await page.goto(`${gateway.console}activity/calls`);
   await page.getByLabel('Server').selectOption('demo');
   await expect(page).toHaveURL(/server=demo/);
-  await expect(page.getByRole('button', { name: /hostile\./ })).toHaveCount(0);
-  await page.getByRole('button', { name: /demo\.hash/ }).first().click();
+  await expect(page.getByRole('button', { name: /hostile_/ })).toHaveCount(0);
+  await page.getByRole('button', { name: /demo_hash/ }).first().click();
   const dialog = page.getByRole('dialog');
   await expect(dialog.getByRole('heading', { name: 'Where the time went' })).toBeVisible();
   await expect(dialog.getByText('mcp:demo')).toBeVisible();
@@ -100,7 +100,7 @@ test('calls are found by client, name and time, and the address keeps the filter
   await expect(page.getByText('1 call', { exact: true })).toBeVisible();
   // The page of the address alone shows the same.
   await page.reload();
-  await page.getByRole('button', { name: /demo\.echo/ }).click();
+  await page.getByRole('button', { name: /demo_echo/ }).click();
   const dialog = page.getByRole('dialog');
   await expect(dialog.getByRole('link', { name: 'notebook' })).toBeVisible();
   await expect(dialog.getByText('of a client')).toBeVisible();
@@ -110,7 +110,7 @@ test('calls are found by client, name and time, and the address keeps the filter
   await expect(page.getByText('No call matches the filter')).toBeVisible();
   await page.getByRole('button', { name: 'Clear the filter' }).click();
   await expect(page).toHaveURL(/activity\/calls$/);
-  await expect(page.getByRole('button', { name: /demo\.echo/ }).first()).toBeVisible();
+  await expect(page.getByRole('button', { name: /demo_echo/ }).first()).toBeVisible();
 });
 
 test('the overview counts the calls of today', async ({ page, gateway }) => {
@@ -129,7 +129,33 @@ test('the overview counts the calls of today', async ({ page, gateway }) => {
   await expect(card.getByRole('img', { name: /^Calls per hour/ })).toBeVisible();
   await card.getByRole('link', { name: 'Show' }).click();
   await expect(page).toHaveURL(/activity\/calls\?since=\d+/);
-  await expect(page.getByRole('button', { name: /demo\.hash/ }).first()).toBeVisible();
+  await expect(page.getByRole('button', { name: /demo_hash/ }).first()).toBeVisible();
+});
+
+test('a held call is counted apart from calls, on the overview and in the list', async ({ page, gateway }) => {
+  await gateway.call('identity_create_record', { title: 'counted apart' });
+  await gateway.call('demo_hash', { text: 'a call' });
+  await page.goto(gateway.console);
+  const card = page.getByRole('region', { name: 'Calls today' });
+  const figure = async (about: string) => Number(await card.locator('.figure').filter({ has: page.getByText(about, { exact: true }) }).locator('b').textContent());
+  await expect.poll(() => figure('held for approval')).toBeGreaterThan(0);
+  const [calls, held] = [await figure('calls'), await figure('held for approval')];
+  await card.getByRole('link', { name: 'Show' }).click();
+  await expect(page.getByText(`${calls} calls, ${held} held`, { exact: true })).toBeVisible();
+});
+
+test('long names are shown in full on a phone', async ({ browser, gateway }) => {
+  await gateway.call('identity_create_record', { title: 'on a phone' });
+  const context = await browser.newContext({ viewport: { width: 390, height: 844 } });
+  const page = await context.newPage();
+  for (const path of ['activity/calls', 'activity/events', 'activity/audit']) {
+    await page.goto(gateway.console + path);
+    const name = page.locator('.event-row .name').filter({ hasText: 'identity_create_record' }).first();
+    await expect(name).toBeVisible();
+    const isCut = await page.locator('.event-row .name').evaluateAll((names) => names.some((one) => one.scrollWidth > one.clientWidth + 1));
+    expect(isCut, path).toBe(false);
+  }
+  await context.close();
 });
 
 test('a setting is shown with the file and line that set it', async ({ page, gateway }) => {
@@ -183,7 +209,7 @@ test('a prompt is filled in', async ({ page, gateway }) => {
 test('a call leads to its row in the audit log', async ({ page, gateway }) => {
   await gateway.call('demo_hash', { text: 'for the audit' });
   await page.goto(`${gateway.console}activity/calls`);
-  await page.getByRole('button', { name: /demo\.hash/ }).first().click();
+  await page.getByRole('button', { name: /demo_hash/ }).first().click();
   const link = page.getByRole('dialog').getByRole('link', { name: /^\d+$/ });
   const row = await link.textContent();
   await link.click();
@@ -191,5 +217,5 @@ test('a call leads to its row in the audit log', async ({ page, gateway }) => {
   const dialog = page.getByRole('dialog', { name: `Row ${row}` });
   await expect(dialog.getByText('for the audit')).toBeVisible();
   await dialog.getByRole('link', { name: 'The call' }).click();
-  await expect(page.getByRole('dialog', { name: /demo\.hash/ })).toBeVisible();
+  await expect(page.getByRole('dialog', { name: /demo_hash/ })).toBeVisible();
 });

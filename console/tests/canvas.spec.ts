@@ -49,6 +49,6 @@ test('a file leads to the call that made it, and a session to its files', async 
   await expect(sessions).not.toHaveValue('');
   await expect(page.locator('.pane-list a.entry')).toHaveCount(2);
   await page.getByRole('link', { name: /report\.html/ }).first().click();
-  await page.getByRole('link', { name: 'files.make_report', exact: true }).click();
+  await page.getByRole('link', { name: 'files_make_report', exact: true }).click();
   await expect(page.getByRole('dialog').getByText('painter')).toBeVisible();
 });

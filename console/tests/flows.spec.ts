@@ -311,7 +311,7 @@ test('a lost connection is shown, and ends when the gateway is back', async ({ p
 test('a finished call is listed with its attempts', async ({ page, gateway }) => {
   await gateway.call('demo_hash', { text: 'listed' });
   await page.goto(`${gateway.console}activity/calls`);
-  await page.getByRole('button', { name: /demo\.hash/ }).first().click();
+  await page.getByRole('button', { name: /demo_hash/ }).first().click();
   const dialog = page.getByRole('dialog');
   await expect(dialog.getByText('mcp:demo')).toBeVisible();
   await expect(dialog.getByText('listed')).toBeVisible();

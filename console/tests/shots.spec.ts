@@ -62,7 +62,7 @@ test('every page with data @shots', async ({ browser, gateway }) => {
     await expect(page.getByRole('link', { name: 'Review' }).first()).toBeVisible();
     await shoot(page, `skill-run-${width}-${colorScheme}`);
     await page.goto(`${gateway.console}activity`);
-    await page.getByRole('button', { name: /hostile\.crash/ }).first().click();
+    await page.getByRole('button', { name: /hostile_crash/ }).first().click();
     await shoot(page, `call-${width}-${colorScheme}`);
     await page.route('**/servers', (route) => route.fulfill({ status: 500, contentType: 'application/problem+json', body: JSON.stringify({ title: 'the store `main.db` cannot be read', code: 'store.failed', hint: 'check the disk' }) }));
     await page.goto(gateway.console);
@@ -203,6 +203,40 @@ test('questions of servers @shots', async ({ browser }) => {
   }
   await gateway.remove();
   model.stop();
+});
+
+test('servers to repair and to change @shots', async ({ browser }) => {
+  test.setTimeout(180_000);
+  const config = `[servers.inn]
+command = ["${process.execPath}", "${resolve('tests/ask-server.mjs')}"]
+cwd = "${process.cwd()}"
+env = { INN_KEY = "hunter2", PLACE = "\${HOME}" }
+groups = ["users"]
+
+[servers.shop]
+url = "http://127.0.0.1:9/mcp"
+headers = { Authorization = "Bearer \${SHOP_TOKEN}" }
+`;
+  const gateway = (await startGateway(config)) as Gateway & { remove(): Promise<void> };
+  for (const [width, colorScheme] of VIEWS) {
+    const context = await browser.newContext({ viewport: { width, height: width > 500 ? 800 : 844 }, colorScheme });
+    const page = await context.newPage();
+    const { url } = JSON.parse(gateway.cli('console', '--json')) as { url: string };
+    await page.goto(url);
+    await shoot(page, `broken-${width}-${colorScheme}`);
+    await page.goto(`${gateway.console}servers/shop`);
+    await shoot(page, `unset-variable-${width}-${colorScheme}`);
+    await page.goto(`${gateway.console}servers/inn`);
+    await page.getByRole('button', { name: 'Edit' }).click();
+    await shoot(page, `edit-server-${width}-${colorScheme}`);
+    await page.goto(`${gateway.console}servers`);
+    await page.getByRole('button', { name: 'Add a server' }).click();
+    await page.getByLabel('Command', { exact: true }).fill('npx -y @modelcontextprotocol/server-filesystem ~/notes');
+    await page.getByLabel('Name').fill('notes');
+    await shoot(page, `add-server-${width}-${colorScheme}`);
+    await context.close();
+  }
+  await gateway.remove();
 });
 
 test('a new gateway, and sign-in @shots', async ({ browser }) => {

@@ -138,7 +138,7 @@ test('a page of a host that is not allowed is named with the setting that allows
   await expect(page.locator('pre', { hasText: 'iframe_hosts' })).toHaveText(setting);
   await expect(page.locator('iframe')).toHaveCount(0);
   await page.goto(`${gateway.console}activity/calls?tool=show_display`);
-  await page.getByRole('button', { name: /hostile\.show_display/ }).first().click();
+  await page.getByRole('button', { name: /hostile_show_display/ }).first().click();
   const dialog = page.getByRole('dialog');
   await expect(dialog.getByText('Dashboard', { exact: true })).toBeVisible();
   await expect(dialog.locator('pre', { hasText: 'iframe_hosts' })).toHaveText(setting);

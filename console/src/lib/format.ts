@@ -62,9 +62,24 @@ export function compact(value: number): string {
 
 export const percent = (share: number): string => (share > 0 && share < 0.01 ? '< 1%' : `${Math.round(share * 100)}%`);
 
-/** The full name of a tool. Skills and the gateway's own tools have no server that people know. */
-export const toolPath = (server?: string | null, tool?: string | null): string =>
-  [server?.startsWith('_') && tool ? '' : server, tool].filter(Boolean).join('.');
+/**
+ * The name of a tool that clients see. Records have the server's own name of a tool; the name is made from it as the gateway
+ * does by default, if the gateway did not say it. Skills and the gateway's own tools have no server that people know.
+ */
+export function toolName(server?: string | null, tool?: string | null, exposed?: string | null): string {
+  if (exposed) return exposed;
+  if (!tool) return server ?? '';
+  if (!server || server.startsWith('_')) return tool;
+  return `${server}_${withoutServer(server, tool)}`.replace(/[^A-Za-z0-9_-]/g, '_');
+}
+
+/** The own name of a tool without the name of its server, if it begins with that. */
+function withoutServer(server: string, tool: string): string {
+  const alike = (text: string) => text.toLowerCase().replace(/[-./]/g, '_');
+  if (!alike(tool).startsWith(`${alike(server)}_`)) return tool;
+  const rest = tool.slice(server.length).replace(/^[-_./]{1,2}/, '');
+  return /^[A-Za-z0-9]/.test(rest) ? rest : tool;
+}
 
 /** Shortens an id to its last characters, which differ between neighbours. */
 export const shortId = (id: string): string => (id.length > 8 ? `…${id.slice(-6)}` : id);

@@ -1,5 +1,6 @@
 // A server as a person describes it: a command, a URL, or the JSON that a server's own page tells people to paste.
 
+import type { Schemas } from '../api/client';
 import { quoted, splitWords } from './words';
 
 /** The body of `POST /servers`. */
@@ -11,6 +12,13 @@ export interface NewServer {
   env?: Record<string, string>;
   headers?: Record<string, string>;
 }
+/** An entry as the gateway shows it to its owner. A value of `null` is not shown, because it may be a secret. */
+export type WrittenServer = Schemas['WrittenServerEntry'];
+/** The body of `PUT /servers/{name}`. A value of `null` keeps the present one. */
+export type ServerEdit = Schemas['ServerEntryEdit'];
+/** What the form shows for a value that it does not know. */
+export const HIDDEN = '••••••••';
+
 export interface ReadServers {
   servers: NewServer[];
   /** Why nothing can be added. */
@@ -130,6 +138,30 @@ export function readJson(name: string, text: string): ReadServers {
   if (servers.length === 0) return failed('There is no server in this JSON: an entry has “command” or “url”.');
   if (servers.length > MAX_SERVERS) return failed(`These are more than ${MAX_SERVERS} servers. Use toolbooth config import instead.`);
   return { servers, ignored };
+}
+
+/** The texts of the form for an entry. */
+export function formOf({ command, url, cwd, env, headers }: WrittenServer): { text: string; cwd: string; pairs: string } {
+  const pairs = Object.entries(command ? env : headers).map(([key, value]) => `${key}=${value ?? HIDDEN}`);
+  return { text: command ? command.map(quoted).join(' ') : url ?? '', cwd: cwd ?? '', pairs: pairs.join('\n') };
+}
+
+/** The change that the texts of the form ask for, with what will run, or why there is none. */
+export function readEdit(entry: WrittenServer, form: { text: string; cwd: string; pairs: string }): { edit: ServerEdit; server: NewServer } | { wrong: string } {
+  const read = entry.command ? readCommand(entry.name, form.text, form.cwd, form.pairs) : readUrl(entry.name, form.text, form.pairs);
+  const [server] = read.servers;
+  if (read.wrong !== undefined || server === undefined) return { wrong: read.wrong ?? '' };
+  const field = entry.command ? 'env' : 'headers';
+  const values: Record<string, string | null> = {};
+  for (const [key, value] of Object.entries(server[field] ?? {})) {
+    if (value === HIDDEN && entry[field][key] !== null) return { wrong: `“${key}” has no value yet. Write one instead of the dots.` };
+    values[key] = value === HIDDEN ? null : value;
+  }
+  const edit: ServerEdit = { version: entry.version, [field]: values };
+  if (server.command) edit.command = server.command;
+  if (server.url !== undefined) edit.url = server.url;
+  if (server.cwd !== undefined) edit.cwd = server.cwd;
+  return { edit, server };
 }
 
 /** The same as a command for a terminal. */

@@ -6,8 +6,8 @@ import { Link, useLocation } from 'wouter';
 import { ApiError, api } from '../api/client';
 import { type GatewayEvent, stream } from '../api/events';
 import { type AuditRow, type DeadLetter, useAudit, useDeadLetters, useMe, useRecentEvents } from '../api/queries';
-import { count, duration, plural, toolPath } from '../lib/format';
-import { Ago, Button, Empty, Failure, Note, Outcome, PageHead, Prose, Segment, Skeleton, Status, Tabs, Time } from '../ui/basic';
+import { count, duration, plural, toolName } from '../lib/format';
+import { Ago, Button, Empty, Failure, LongName, Note, Outcome, PageHead, Prose, Segment, Skeleton, Status, Tabs, Time } from '../ui/basic';
 import { Confirm, Dialog } from '../ui/dialog';
 import { JsonView } from '../ui/json';
 import { ResultView } from '../ui/result';
@@ -65,7 +65,7 @@ function Events() {
   }, [live, recent.data]);
   const [frozen, setFrozen] = useState<GatewayEvent[] | null>(null);
   const words = text.toLowerCase();
-  const rows = (frozen ?? all).filter((event) => (!kind || event.type.startsWith(`${kind}.`)) && (!words || [event.type, event.user, event.server, event.tool, event.code, event.call, event.outcome].some((part) => part?.toLowerCase().includes(words))));
+  const rows = (frozen ?? all).filter((event) => (!kind || event.type.startsWith(`${kind}.`)) && (!words || [event.type, event.user, event.server, event.tool, toolName(event.server, event.tool), event.code, event.call, event.outcome].some((part) => part?.toLowerCase().includes(words))));
   const waiting = frozen ? all.length - frozen.length : 0;
   return (
     <div className="stack tight">
@@ -82,12 +82,12 @@ function Events() {
         <div className="card"><Empty title="No events"><p>{kind || text ? 'No kept event matches the filter.' : 'Events appear here as they happen.'}</p></Empty></div>
       ) : (
         <div className="card">
-          <VirtualList rows={rows} rowHeight={44} height={Math.min(rows.length * 44, 660)} keyOf={(event) => event.id ?? String(event.at_ms)} label="Events" render={(event) => (
+          <VirtualList rows={rows} rowHeight={44} maxHeight={660} measured keyOf={(event) => event.id ?? String(event.at_ms)} label="Events" render={(event) => (
             <button type="button" className="entry event-row" onClick={() => setOpen(event)}>
               <span className="muted small"><Time ms={event.at_ms} /></span>
-              <span className="clip"><b>{event.type}</b> {aboutOf(event)}</span>
+              <span className="name"><b>{event.type}</b> <LongName text={aboutOf(event)} /></span>
               <span className="muted clip only-wide">{event.user ?? ''}</span>
-              {stateOf(event) ? <span className="num small ended"><Outcome state={stateOf(event)} /><span>{event.duration_ms !== undefined && duration(event.duration_ms)}</span></span> : <span className="small clip">{event.code && <code>{event.code}</code>}</span>}
+              {stateOf(event) ? <span className="num small ended"><Outcome state={stateOf(event)} /><span>{event.duration_ms !== undefined && duration(event.duration_ms)}</span></span> : <span className="small ended">{event.code && <code className="clip">{event.code}</code>}</span>}
             </button>
           )} />
         </div>
@@ -100,7 +100,7 @@ function Events() {
 /** What an event is about: a tool, or a job, skill or task with its step. */
 function aboutOf({ server, tool, data }: GatewayEvent): string {
   const named = [data?.['job'] ?? data?.['skill'] ?? data?.['task'], data?.['step']].filter((name) => typeof name === 'string');
-  return toolPath(server, tool) || named.join(' · ');
+  return toolName(server, tool) || named.join(' · ');
 }
 
 /** The outcome of an event, or the state of its step. */
@@ -138,11 +138,11 @@ const AUDIT_KINDS = ['call', 'decision', 'refusal', 'consent', 'plan', 'tool', '
 
 /** What a row is about: a tool, or what its details name. */
 function subjectOf(row: AuditRow): string {
-  const tool = toolPath(row.server, row.tool);
+  const tool = toolName(row.server, row.tool);
   if (tool) return tool;
   const detail = (row.detail ?? {}) as Record<string, unknown>;
-  const named = ['job', 'skill', 'task', 'server', 'name', 'token', 'file', 'prompt', 'path', 'call', 'model', 'method'].map((key) => detail[key]);
-  return String(named.find((value) => typeof value === 'string') ?? '');
+  const named = ['job', 'skill', 'task', 'server', 'name', 'token', 'file', 'prompt', 'path', 'call', 'model', 'method', 'attempt'].map((key) => detail[key]);
+  return String(named.find((value) => typeof value === 'string') ?? row.code ?? '');
 }
 
 function Audit({ selected }: { selected?: string }) {
@@ -169,10 +169,10 @@ function Audit({ selected }: { selected?: string }) {
         <div className="card"><Empty title="No rows"><p>{kind || tool || user ? 'No row matches the filter.' : 'Every call and decision writes a row here.'}</p></Empty></div>
       ) : (
         <div className="card">
-          <VirtualList rows={rows} rowHeight={44} height={Math.min(rows.length * 44, 660)} keyOf={(row) => String(row.seq)} label="Audit log" onEnd={() => { if (audit.hasNextPage && !audit.isFetchingNextPage) void audit.fetchNextPage(); }} render={(row) => (
+          <VirtualList rows={rows} rowHeight={44} maxHeight={660} measured keyOf={(row) => String(row.seq)} label="Audit log" onEnd={() => { if (audit.hasNextPage && !audit.isFetchingNextPage) void audit.fetchNextPage(); }} render={(row) => (
             <button type="button" className="entry event-row" onClick={() => go(`/activity/audit/${row.seq}${location.search}`)}>
               <span className="muted small"><Time ms={row.at_ms} /></span>
-              <span className="clip"><b>{row.kind.replaceAll('_', ' ')}</b> {subjectOf(row)}</span>
+              <span className="name"><b>{row.kind.replaceAll('_', ' ')}</b> <LongName text={subjectOf(row)} /></span>
               <span className="muted clip only-wide">{row.user}{row.by && row.by !== row.user ? ` · by ${row.by}` : ''}</span>
               <span className="num small ended"><Outcome state={row.outcome} /><span>{row.duration_ms != null && duration(row.duration_ms)}</span></span>
             </button>

@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
 import { ApiError, type Schemas, api } from '../api/client';
 import { useApproval } from '../api/queries';
-import { bytes, duration, plural, toolPath } from '../lib/format';
+import { bytes, duration, plural, toolName } from '../lib/format';
 import { type Json, isObject, parseJson } from '../lib/json';
 import { rememberArguments } from '../lib/tried';
 import { Button, CopyButton, Failure, Outcome, Skeleton, Time } from '../ui/basic';
@@ -15,7 +15,7 @@ import { ResultView } from '../ui/result';
 
 export type CallRecord = Schemas['CallRecordView'];
 
-export const callName = (call: CallRecord) => toolPath(call.server, call.tool) || 'unknown tool';
+export const callName = (call: CallRecord) => toolName(call.server, call.tool, call.name) || 'unknown tool';
 
 export function CallDialog({ id, onClose }: { id: string; onClose: () => void }) {
   const call = useQuery({ queryKey: ['call', id], queryFn: ({ signal }) => api.get('/calls/{id}', { params: { id }, signal }) });

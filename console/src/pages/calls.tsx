@@ -4,8 +4,9 @@ import { useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-q
 import { Link, useLocation } from 'wouter';
 import { ApiError, api } from '../api/client';
 import { type RunningCall, cancelCall, useMe, useRunning } from '../api/queries';
-import { count, duration, plural, shortId, span } from '../lib/format';
-import { Button, Empty, Failure, Outcome, Skeleton, Status, Time, useNow } from '../ui/basic';
+import { countedCalls } from '../lib/call-counts';
+import { duration, shortId, span } from '../lib/format';
+import { Button, Empty, Failure, LongName, Outcome, Skeleton, Status, Time, useNow } from '../ui/basic';
 import { toast } from '../ui/toast';
 import { VirtualList } from '../ui/virtual';
 import { CallDialog, callName } from './call-detail';
@@ -26,16 +27,16 @@ export function CallList({ selected }: { selected?: string }) {
   return (
     <div className="stack">
       <Running />
-      <CallFilters counted={calls.data ? calls.hasNextPage ? `${count(rows.length)}+ calls` : plural(rows.length, 'call') : ''} />
+      <CallFilters counted={calls.data ? countedCalls(rows, calls.hasNextPage) : ''} />
       <UnrecordedCalls />
       {calls.error && !calls.data ? <Failure error={calls.error} retry={() => void calls.refetch()} /> : !calls.data ? <Skeleton lines={8} /> : rows.length === 0 ? (
         <div className="card"><Empty title={isFiltered ? 'No call matches the filter' : 'No calls yet'}>{isFiltered ? <Button onClick={clear}>Clear the filter</Button> : <><p>Every call of a tool is listed here when it has ended.</p><Link className="button" href="/tools">Try a tool</Link></>}</Empty></div>
       ) : (
         <div className="card">
-          <VirtualList rows={rows} rowHeight={44} height={Math.min(rows.length * 44, 660)} keyOf={(call) => call.id || String(call.audit_seq)} label="Calls" onEnd={() => { if (calls.hasNextPage && !calls.isFetchingNextPage) void calls.fetchNextPage(); }} render={(call) => (
+          <VirtualList rows={rows} rowHeight={44} maxHeight={660} measured keyOf={(call) => call.id || String(call.audit_seq)} label="Calls" onEnd={() => { if (calls.hasNextPage && !calls.isFetchingNextPage) void calls.fetchNextPage(); }} render={(call) => (
             <button type="button" className="entry event-row" onClick={() => go(`/activity/calls/${call.id}${location.search}`)}>
               <span className="muted small"><Time ms={call.at_ms} /></span>
-              <span className="clip"><b>{callName(call)}</b></span>
+              <span className="name"><b><LongName text={callName(call)} /></b></span>
               <span className="muted clip only-wide">{call.user}{call.client ? ` via ${call.client}` : ''}{call.attempts.length > 1 ? ` · ${call.attempts.length} attempts` : ''}</span>
               <span className="num small ended"><Outcome state={call.outcome} /><span>{duration(call.duration_ms)}</span></span>
             </button>

@@ -2,10 +2,10 @@
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
-import { Link, useLocation, useSearchParams } from 'wouter';
+import { Link, useLocation } from 'wouter';
 import { ApiError, api, send } from '../api/client';
 import { type StoredFile, useFiles } from '../api/queries';
-import { bytes, plural, shortId } from '../lib/format';
+import { bytes, plural, shortId, toolName } from '../lib/format';
 import type { Json } from '../lib/json';
 import { Ago, Button, Empty, Failure, Skeleton, Status } from '../ui/basic';
 import { Confirm } from '../ui/dialog';
@@ -19,9 +19,8 @@ export default function Canvas({ selected }: { selected?: string }) {
   const files = useFiles();
   const [, go] = useLocation();
   const [text, setText] = useState('');
-  const [params] = useSearchParams();
   const [besideId, setBeside] = useFilter('beside');
-  const session = params.get('session') ?? '';
+  const [session] = useFilter('session');
   const keep = session ? `?session=${encodeURIComponent(session)}` : '';
   const all = useMemo(() => files.data?.pages.flatMap((page) => page.files) ?? [], [files.data]);
   const sessions = useMemo(() => [...new Set(all.flatMap((file) => file.session ?? []))], [all]);
@@ -67,7 +66,7 @@ export default function Canvas({ selected }: { selected?: string }) {
             ) : newest.map((file) => (
               <Link key={file.id} className="entry" href={`/canvas/${file.id}${keep}`} aria-current={file.id === selected || (open && sameFile(open, file)) ? 'true' : undefined}>
                 <span className="line"><span className="title clip">{file.name}</span>{file.version > 1 && <span className="tag">v{file.version}</span>}<span className="end muted small nowrap">{bytes(file.size_bytes)}</span></span>
-                <span className="line muted small"><span className="clip">{file.tool ? `${file.server}.${file.tool}` : file.origin}</span><span className="end"><Ago ms={file.created_ms} /></span></span>
+                <span className="line muted small"><span className="clip">{file.tool ? toolName(file.server, file.tool) : file.origin}</span><span className="end"><Ago ms={file.created_ms} /></span></span>
               </Link>
             ))}
             {files.hasNextPage && <div className="card-body"><Button busy={files.isFetchingNextPage} onClick={() => void files.fetchNextPage()}>More</Button></div>}
@@ -184,7 +183,7 @@ function OpenFile({ file, versions, onVersion, onDeleted, children }: OpenFilePr
           </span>
         </div>
         <p className="muted small">
-          {title && <><b>{title}</b> · </>}{file.mime}, {bytes(file.size_bytes)} · {file.tool ? <>made by {file.call ? <Link href={`/activity/calls/${file.call}`}>{file.server}.{file.tool}</Link> : `${file.server}.${file.tool}`}</> : file.origin} · <Ago ms={file.created_ms} />
+          {title && <><b>{title}</b> · </>}{file.mime}, {bytes(file.size_bytes)} · {file.tool ? <>made by {file.call ? <Link href={`/activity/calls/${file.call}`}>{toolName(file.server, file.tool)}</Link> : toolName(file.server, file.tool)}</> : file.origin} · <Ago ms={file.created_ms} />
           {file.session && <> · session <Link href={`/canvas?session=${encodeURIComponent(file.session)}`}><code>{shortId(file.session)}</code></Link></>}
         </p>
         {file.description && <p>{file.description}</p>}

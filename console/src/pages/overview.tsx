@@ -8,11 +8,13 @@ import { type GatewayEvent } from '../api/events';
 import {
   type Approval, type Server, useChanges, useDeadLetters, useMe, usePendingApprovals, usePendingSteps, useQuarantine, useReady, useRecentEvents, useRunning, useServers, useStats,
 } from '../api/queries';
-import { compact, count, duration, percent, plural, shortTime, toolPath } from '../lib/format';
+import { reasonOf, unsetVariable } from '../lib/config-place';
+import { compact, count, duration, percent, plural, shortTime, toolName } from '../lib/format';
 import { Button, Empty, Failure, Loaded, Outcome, PageHead, Prose, Remaining, ServerState, Status } from '../ui/basic';
 import { Icon } from '../ui/icons';
 import { toast } from '../ui/toast';
 import { CallsToday } from './calls-today';
+import { FilePlace } from './entry-place';
 import { FirstRun } from './first-run';
 import { beginSignIn } from './sign-in-server';
 import { TrustButton, useUntrustedSettings } from './trust';
@@ -189,13 +191,15 @@ export function ReloadButton() {
 }
 
 function BrokenServer({ server }: { server: Server }) {
+  const variable = unsetVariable(server);
   return (
     <li>
       <span className="lead-col"><ServerState server={server} /></span>
       <div className="text">
         <p className="strong"><Link href={`/servers/${encodeURIComponent(server.name)}`}>{server.name}</Link></p>
-        {server.reason && <p className="small"><Prose text={server.reason} /></p>}
-        {server.hint && <p className="muted small clip2" title={server.hint}><Prose text={server.hint} /></p>}
+        {server.reason && <p className="small"><Prose text={reasonOf(server) ?? ''} /></p>}
+        {variable?.place && <p className="muted small">used in <FilePlace place={variable.place} /></p>}
+        {!variable && server.hint && <p className="muted small clip2" title={server.hint}><Prose text={server.hint} /></p>}
       </div>
       <div className="acts"><FixButton server={server} /></div>
     </li>
@@ -228,7 +232,7 @@ export function FixButton({ server }: { server: Server }) {
     case 'needs_trust':
       return <TrustButton subject={{ server: server.name }} />;
     case 'config_error':
-      return <ReloadButton />;
+      return unsetVariable(server) === null ? <ReloadButton /> : <Link className="button primary" href={`/servers/${encodeURIComponent(server.name)}`}>How to set it</Link>;
     default:
       return null;
   }
@@ -344,7 +348,7 @@ function Latest() {
         <ul className="items">
           {results.map((event) => (
             <li key={event.id} className="latest">
-              <span className="clip" title={toolPath(event.server, event.tool)}>{event.call ? <Link className="cell" href={`/activity/calls/${event.call}`}>{toolPath(event.server, event.tool)}</Link> : toolPath(event.server, event.tool)}</span>
+              <span className="clip" title={toolName(event.server, event.tool)}>{event.call ? <Link className="cell" href={`/activity/calls/${event.call}`}>{toolName(event.server, event.tool)}</Link> : toolName(event.server, event.tool)}</span>
               <span className="muted small clip only-wide">{event.user}</span>
               <span className="muted small nowrap">{shortTime(event.at_ms)}</span>
               <Outcome state={event.outcome ?? ''} />

@@ -38,7 +38,7 @@ export function PromptList({ selected }: { selected?: string }) {
                   {prompt.name === selected && <UsePrompt prompt={prompt} />}
                 </div>
                 <div className="acts top">
-                  <span className="muted small nowrap">{prompt.arguments?.length ? plural(prompt.arguments.length, 'argument') : ''}</span>
+                  {prompt.arguments?.length ? <span className="muted small nowrap">{plural(prompt.arguments.length, 'argument')}</span> : null}
                   <Button small aria-expanded={prompt.name === selected} onClick={() => go(prompt.name === selected ? '/jobs/prompts' : `/jobs/prompts/${encodeURIComponent(prompt.name)}`)}>{prompt.name === selected ? 'Close' : 'Use'}</Button>
                 </div>
               </li>

@@ -5,6 +5,7 @@ import { useMemo, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { ApiError, api } from '../api/client';
 import { type Server, useChanges, useMe, useServer, useServerLogs, useServers, useTools } from '../api/queries';
+import { reasonOf, unsetVariable } from '../lib/config-place';
 import { count, plural, span } from '../lib/format';
 import { Button, CopyButton, Empty, Failure, Loaded, Note, PageHead, Prose, ServerState, Skeleton, Status, Tabs } from '../ui/basic';
 import { Confirm } from '../ui/dialog';
@@ -12,7 +13,9 @@ import { toast } from '../ui/toast';
 import { VirtualList } from '../ui/virtual';
 import { ChangedDetail } from './inbox-change';
 import { FixButton, ReloadButton, ToolCount } from './overview';
+import { MissingVariable } from './missing-variable';
 import { AddServerButton } from './server-add';
+import { EditServerButton } from './server-edit';
 import { RemoveServerButton } from './server-remove';
 import { ServerKey } from './settings-keys';
 
@@ -39,7 +42,7 @@ function ServerList() {
                       <tr key={server.name} style={{ cursor: 'pointer' }} onClick={() => go(`/servers/${encodeURIComponent(server.name)}`)}>
                         <td className="wrap-any">
                           <Link className="cell" href={`/servers/${encodeURIComponent(server.name)}`} onClick={(event) => event.stopPropagation()}>{server.name}</Link>
-                          <p className="muted small clip2"><Prose text={server.reason ?? server.short_description ?? server.description ?? ''} /></p>
+                          <p className="muted small clip2"><Prose text={reasonOf(server) ?? server.short_description ?? server.description ?? ''} /></p>
                         </td>
                         <td><ServerState server={server} /></td>
                         <td className="num only-wide"><ToolCount server={server} /></td>
@@ -69,6 +72,7 @@ function ServerDetail({ name, tab }: { name: string; tab: ServerTab }) {
   const [, go] = useLocation();
   const admin = me.data?.admin ?? false;
   const changes = useChanges();
+  const variable = server.data ? unsetVariable(server.data) : null;
   const changed = changes.data?.tools.filter((tool) => tool.server === name).map((tool) => tool.name) ?? [];
   return (
     <div className="page">
@@ -76,15 +80,16 @@ function ServerDetail({ name, tab }: { name: string; tab: ServerTab }) {
       <Loaded query={server} lines={8}>
         {(data) => (
           <div className="stack">
-            <PageHead title={data.name} lead={data.description ?? undefined}>{admin && <ServerActions server={data} />}{admin && <RemoveServerButton server={data} />}</PageHead>
+            <PageHead title={data.name} lead={data.description ?? undefined}>{admin && <ServerActions server={data} />}{admin && <EditServerButton server={data} />}{admin && <RemoveServerButton server={data} />}</PageHead>
             <div className="row wrap"><ServerState server={data} /><span className="muted">{data.state === 'connected' ? `${plural(data.tools, 'tool')}, ${plural(data.prompts, 'prompt')}, ${plural(data.resources, 'resource')}` : data.tools > 0 ? `${plural(data.tools, 'tool')} at its last connection` : 'its tools are unknown until it connects'}</span>{data.era && <span className="tag">{data.revision}</span>}{data.transport && <span className="tag">{data.transport}</span>}</div>
             {data.reason && (
-              <Note tone={data.state === 'needs_auth' || data.state === 'needs_trust' ? 'warn' : 'bad'} action={<FixButton server={data} />}>
-                <p className="strong"><Prose text={data.reason} /></p>
-                {data.hint && <p><Prose text={data.hint} /></p>}
+              <Note tone={data.state === 'needs_auth' || data.state === 'needs_trust' ? 'warn' : 'bad'} action={variable === null && <FixButton server={data} />}>
+                <p className="strong"><Prose text={reasonOf(data) ?? ''} /></p>
+                {data.hint && variable === null && <p><Prose text={data.hint} /></p>}
                 {data.code && <p className="small"><code>{data.code}</code>{data.retry_in_seconds != null && <> · next attempt in {span(data.retry_in_seconds * 1000)}</>}</p>}
               </Note>
             )}
+            {admin && variable !== null && <MissingVariable server={data} variable={variable} />}
             {!data.reason && data.hint && <Note tone="warn" action={<FixButton server={data} />}><Prose text={data.hint} /></Note>}
             <Tabs label="Server" selected={tab} onSelect={(id) => go(`/servers/${encodeURIComponent(name)}/${id}`, { replace: true })} tabs={[
               { id: 'tools', label: 'Tools' },
@@ -152,7 +157,7 @@ function ServerTools({ name, isUp }: { name: string; isUp: boolean }) {
   if (rows.length === 0) return isUp ? <Empty title="No tools"><p>This server lists no tool that you may use.</p></Empty> : <Empty title="Unknown"><p>The gateway learns the tools of this server when it connects.</p></Empty>;
   return (
     <div className="card">
-      <VirtualList rows={rows} rowHeight={60} height={Math.min(rows.length * 60, 600)} keyOf={(tool) => tool.name} label="Tools" onEnd={() => { if (tools.hasNextPage && !tools.isFetchingNextPage) void tools.fetchNextPage(); }} render={(tool) => (
+      <VirtualList rows={rows} rowHeight={60} maxHeight={600} keyOf={(tool) => tool.name} label="Tools" onEnd={() => { if (tools.hasNextPage && !tools.isFetchingNextPage) void tools.fetchNextPage(); }} render={(tool) => (
         <Link className="entry" style={{ height: 60 }} href={`/tools/t/${encodeURIComponent(tool.name)}`}>
           <span className="line"><span className="title clip">{tool.name}</span><span className="end muted small nowrap">{count(tool.token_cost)} tokens · quality {tool.quality}</span></span>
           <span className="line muted small"><span className="clip">{tool.description}</span></span>

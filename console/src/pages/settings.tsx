@@ -6,7 +6,7 @@ import { useLocation } from 'wouter';
 import { ApiError, api } from '../api/client';
 import { useConsents, useExposure, useMe, usePersonas, useServers, useTokens } from '../api/queries';
 import { session } from '../api/session';
-import { count } from '../lib/format';
+import { count, toolName } from '../lib/format';
 import { gatewayUrl } from '../lib/place';
 import { Ago, Button, CodeBox, Empty, Failure, Loaded, Note, PageHead, Segment, Status, Tabs, Time } from '../ui/basic';
 import { Confirm, Dialog } from '../ui/dialog';
@@ -188,7 +188,7 @@ function Consents() {
           <ul className="items">
             {list.map((consent) => (
               <li key={consent.id}>
-                <div className="text"><p className="strong">{consent.server}.{consent.tool}</p><p className="muted small">{consent.user} · granted by {consent.granted_by}, <Ago ms={consent.created_ms} /> · {consent.session ? `session ${consent.session}` : 'always'}</p></div>
+                <div className="text"><p className="strong">{toolName(consent.server, consent.tool)}</p><p className="muted small">{consent.user} · granted by {consent.granted_by}, <Ago ms={consent.created_ms} /> · {consent.session ? `session ${consent.session}` : 'always'}</p></div>
                 <div className="acts"><Button small look="danger" busy={revoke.isPending && revoke.variables === consent.id} onClick={() => revoke.mutate(consent.id)}>Revoke</Button></div>
               </li>
             ))}

@@ -5,7 +5,7 @@ import { useMemo } from 'react';
 import { Link } from 'wouter';
 import { ApiError, api, fetchJson } from '../api/client';
 import { type AuditRow, type RunningCall, useRunning } from '../api/queries';
-import { duration, toolPath } from '../lib/format';
+import { duration, toolName } from '../lib/format';
 import type { Json } from '../lib/json';
 import { Ago, Button, Empty, Failure, Loaded, Note, Skeleton, Status, Time } from '../ui/basic';
 import { Graph } from '../ui/graph';
@@ -166,7 +166,7 @@ function stepOf(row: AuditRow, detail: { step?: string; held?: string }): RunSte
   const message = WORDS[row.outcome];
   return {
     id: detail.step ?? row.tool ?? '',
-    tool: toolPath(row.server, row.tool),
+    tool: toolName(row.server, row.tool),
     status: stateOf(row.outcome),
     call: row.call_id,
     held: detail.held,

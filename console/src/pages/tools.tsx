@@ -7,6 +7,7 @@ import { ApiError, fetchJson, send } from '../api/client';
 import { type RunningCall, type Tool, type ToolSort, cancelCall, useLint, useMe, useSearch, useServers, useTool, useTools } from '../api/queries';
 import { SchemaForm, JsonArea } from '../form/form';
 import { type Schema, errorsOf } from '../form/schema';
+import { statedEffects } from '../lib/effects';
 import { count, duration, percent, plural } from '../lib/format';
 import { type JsonObject, isObject, pretty } from '../lib/json';
 import { gatewayUrl } from '../lib/place';
@@ -80,7 +81,7 @@ export default function Tools({ selected }: { selected?: string }) {
       <div className="panes wide" data-open={selected !== undefined}>
         <div className="pane-list">
           <div className="pane-head">
-            <div className="row"><h1>Tools</h1><span className="muted end small">{tools.data || query ? `${count(rows.length)}${more ? '+' : ''}${query ? ' found' : ''}` : ''}</span></div>
+            <div className="row"><h1>Tools</h1><span className="muted end small">{active.data ? `${count(rows.length)}${more ? '+' : ''}${query ? ' found' : ''}` : ''}</span></div>
             <div className="search">
               <Icon name="search" />
               <input className="input" type="search" aria-label="Search tools" placeholder="What should the tool do?" value={text} onChange={(event) => setText(event.target.value)} autoComplete="off" spellCheck={false} />
@@ -355,7 +356,7 @@ function Health({ tool }: { tool: Tool }) {
         <h3>Settings</h3>
         <dl className="kv">
           <dt>Timeout</dt><dd>{tool.default_timeout} s</dd>
-          <dt>Side effects</dt><dd>{tool.side_effects}</dd>
+          <dt>Side effects</dt><dd>{statedEffects(tool)}</dd>
           <dt>Consent</dt><dd>{consentOf(tool)}</dd>
           <dt>Approval</dt><dd>{tool.requires_approval ? 'every call' : 'by policy'}</dd>
           {tool.origin && <><dt>Defined in</dt><dd><code>{tool.origin}</code></dd></>}

@@ -11,13 +11,15 @@ interface VirtualListProps<T> {
   label: string;
   /** Called when the end of the list comes into view. */
   onEnd?: () => void;
-  /** The height in pixels; without it the list fills its container. */
-  height?: number;
+  /** The largest height in pixels; without it the list fills its container. */
+  maxHeight?: number;
+  /** The rows have different heights, so each is measured; `rowHeight` is an estimate. */
+  measured?: boolean;
   /** The row to keep visible. */
   showIndex?: number;
 }
 
-export function VirtualList<T>({ rows, rowHeight, keyOf, render, label, onEnd, height, showIndex }: VirtualListProps<T>) {
+export function VirtualList<T>({ rows, rowHeight, keyOf, render, label, onEnd, maxHeight, measured, showIndex }: VirtualListProps<T>) {
   const scroller = useRef<HTMLDivElement>(null);
   const virtual = useVirtualizer({
     count: rows.length,
@@ -37,12 +39,12 @@ export function VirtualList<T>({ rows, rowHeight, keyOf, render, label, onEnd, h
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [showIndex]);
   return (
-    <div ref={scroller} className="vlist" style={height === undefined ? { flex: 1, minHeight: 0 } : { height }} role="list" aria-label={label} tabIndex={-1}>
+    <div ref={scroller} className="vlist" style={maxHeight === undefined ? { flex: 1, minHeight: 0 } : { height: Math.min(virtual.getTotalSize(), maxHeight) }} role="list" aria-label={label} tabIndex={-1}>
       <div className="vlist-space" style={{ height: virtual.getTotalSize() }}>
         {items.map((item) => {
           const row = rows[item.index];
           return row === undefined ? null : (
-            <div key={item.key} role="listitem" aria-setsize={rows.length} aria-posinset={item.index + 1} className={`vlist-row ${item.index === rows.length - 1 ? 'last' : ''}`} style={{ transform: `translateY(${item.start}px)`, height: item.size }}>
+            <div key={item.key} ref={measured ? virtual.measureElement : undefined} data-index={item.index} role="listitem" aria-setsize={rows.length} aria-posinset={item.index + 1} className={`vlist-row ${item.index === rows.length - 1 ? 'last' : ''}`} style={{ transform: `translateY(${item.start}px)`, ...(measured ? {} : { height: item.size }) }}>
               {render(row, item.index)}
             </div>
           );
