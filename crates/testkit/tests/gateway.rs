@@ -43,6 +43,8 @@ mod console_sessions;
 mod dead_letters;
 #[path = "gateway/disconnects.rs"]
 mod disconnects;
+#[path = "gateway/doctor.rs"]
+mod doctor;
 #[path = "gateway/era_isolation.rs"]
 mod era_isolation;
 #[path = "gateway/eras.rs"]
@@ -129,6 +131,8 @@ mod reload;
 mod remote;
 #[path = "gateway/replica_examples.rs"]
 mod replica_examples;
+#[path = "gateway/resource_tokens.rs"]
+mod resource_tokens;
 #[path = "gateway/rest_calls.rs"]
 mod rest_calls;
 #[path = "gateway/rest_questions.rs"]
