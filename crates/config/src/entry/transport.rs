@@ -176,6 +176,16 @@ fn remote(
             return None;
         }
     };
+    if has_user_info(url.expose()) {
+        let hint = "put the credential into `headers`, such as `Authorization`, with its value in a variable";
+        let sentence = "`url` contains a user name or a password, which is not allowed";
+        context.note_with(Severity::Error, "config.user-info", &["url"], sentence, Some(hint));
+        // The line has the password.
+        if let Some(finding) = context.findings.last_mut() {
+            finding.snippet = None;
+        }
+        return None;
+    }
     let word = word.unwrap_or(match scheme.as_str() {
         "ws" | "wss" => TransportWord::WebSocket,
         _ if path.ends_with("/sse") => TransportWord::Sse,
@@ -198,6 +208,11 @@ fn remote(
         TransportWord::Sse => Transport::Sse(remote),
         TransportWord::WebSocket => Transport::WebSocket(remote),
     })
+}
+
+/// Whether a URL has a user name or a password. They would end up in logs and lists, and no transport sends them.
+fn has_user_info(url: &str) -> bool {
+    url::Url::parse(url).is_ok_and(|url| !url.username().is_empty() || url.password().is_some())
 }
 
 /// Adds a missing scheme: `localhost:9000/mcp` becomes `http://localhost:9000/mcp`.

@@ -449,3 +449,39 @@ fn control_characters_of_a_file_are_not_printed() {
     let report = world.report();
     assert!(!report.contains('\u{1b}') && !report.contains('\u{202e}'), "{report:?}");
 }
+
+// The line of the file would show the password.
+#[test]
+fn a_url_with_a_password_is_reported_without_it() {
+    check(
+        "work/mcp.json",
+        r#"{"servers": {
+  "a": {"url": "https://ann:hunter2@a.example/mcp"},
+  "b": {"url": "wss://ann@b.example/mcp", "enabled": false},
+  "c": {"url": "https://c.example/@ann:x"}
+}}"#,
+        expect![[r#"
+            error[config.user-info]: server `a`: `url` contains a user name or a password, which is not allowed
+             --> work/mcp.json:2:16
+            hint: put the credential into `headers`, such as `Authorization`, with its value in a variable
+
+            error[config.user-info]: server `b`: `url` contains a user name or a password, which is not allowed
+             --> work/mcp.json:3:16
+            hint: put the credential into `headers`, such as `Authorization`, with its value in a variable
+        "#]],
+    );
+}
+
+#[test]
+fn scopes_that_cannot_be_sent_are_refused() {
+    for scope in ["a b", "", "a\\\"b", "ü"] {
+        let jwt = format!(
+            "auth:\n  mode: jwt\n  jwt: {{issuer: \"https://id.example\", audience: x, scopes: [\"{scope}\"]}}\n"
+        );
+        let report = World::config("work/toolbooth.yaml", &jwt).report();
+        assert!(report.contains("error[config.bad-scope]: `auth.jwt.scopes` has"), "{scope}: {report}");
+    }
+    let jwt = "auth:\n  mode: jwt\n  jwt: {issuer: \"https://id.example\", audience: x, scopes: [\"api://x/.default\"]}\n";
+    let report = World::config("work/toolbooth.yaml", jwt).report();
+    assert!(!report.contains("config.bad-scope"), "{report}");
+}

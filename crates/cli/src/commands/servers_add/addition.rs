@@ -152,12 +152,6 @@ pub(super) fn remote(
     if !arguments.env.is_empty() || arguments.cwd.is_some() {
         return Err(misuse("a remote server takes no --env and no --cwd"));
     }
-    let parsed = url::Url::parse(url);
-    if parsed.is_ok_and(|url| !url.username().is_empty() || url.password().is_some()) {
-        return Err(misuse(
-            "the URL must not contain a user name or a password; use --header for the credential",
-        ));
-    }
     let mut entry = Map::new();
     entry.insert("url".into(), json!(url));
     if let Some(transport) = &arguments.transport {
