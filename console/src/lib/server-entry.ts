@@ -146,7 +146,7 @@ export function formOf({ command, url, cwd, env, headers }: WrittenServer): { te
   return { text: command ? command.map(quoted).join(' ') : url ?? '', cwd: cwd ?? '', pairs: pairs.join('\n') };
 }
 
-/** The change that the texts of the form ask for, with what will run, or why there is none. */
+/** The change that the texts of the form ask for, with what will run, or what is wrong with them. */
 export function readEdit(entry: WrittenServer, form: { text: string; cwd: string; pairs: string }): { edit: ServerEdit; server: NewServer } | { wrong: string } {
   const read = entry.command ? readCommand(entry.name, form.text, form.cwd, form.pairs) : readUrl(entry.name, form.text, form.pairs);
   const [server] = read.servers;

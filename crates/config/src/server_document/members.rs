@@ -16,7 +16,7 @@ pub struct MemberChange {
 }
 
 impl ServerListDocument {
-    /// An entry as JSON; `None` if there is none, or if it has values that JSON does not have.
+    /// An entry as JSON; `None` if it does not exist, or has values that JSON does not have.
     pub fn entry(&self, name: &str) -> Option<Map<String, Value>> {
         let entry = match &self.body {
             ServerListBody::Json(root) => json_entry(root, name)?.1.to_serde_value(),
