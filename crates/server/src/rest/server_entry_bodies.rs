@@ -111,11 +111,6 @@ impl NewServerEntry {
         {
             return Err(bad("the values must not contain control characters"));
         }
-        if url.as_deref().is_some_and(has_user_info) {
-            return Err(bad(
-                "`url` must not contain a user name or a password; `headers` can have the credential",
-            ));
-        }
         let longest = [command.as_ref().map_or(0, Vec::len), env.len(), headers.len()].into_iter().max();
         match longest {
             Some(longest) if longest > MAX_ITEMS => {
@@ -124,10 +119,6 @@ impl NewServerEntry {
             _ => Ok(()),
         }
     }
-}
-
-fn has_user_info(url: &str) -> bool {
-    url::Url::parse(url).is_ok_and(|url| !url.username().is_empty() || url.password().is_some())
 }
 
 impl ServerEntryEdit {
@@ -167,7 +158,6 @@ mod tests {
             (json!({ "name": "a", "command": ["x", "\0"] }), false),
             (json!({ "name": "a", "command": ["x"], "env": { "K": "\0" } }), false),
             (json!({ "url": "https://a.example/\r\n" }), false),
-            (json!({ "url": "https://ann:secret@a.example/" }), false),
             (json!({ "url": "https://a.example", "headers": { "X": "a\r\nY: b" } }), false),
         ];
         for (body, is_valid) in cases {
@@ -184,7 +174,6 @@ mod tests {
             (json!({ "version": "1" }), false),
             (json!({ "version": "1", "command": [] }), false),
             (json!({ "version": "1", "command": ["x"], "headers": { "X": null } }), false),
-            (json!({ "version": "1", "url": "https://ann:secret@a.example/" }), false),
             (json!({ "version": "1", "url": "https://a.example", "headers": { "X": "a\r\nY: b" } }), false),
         ];
         for (body, is_valid) in cases {

@@ -195,7 +195,7 @@ async fn change_that_is_not_valid_leaves_the_file_as_it_was() {
             "request.bad-body",
         ),
         (json!({ "version": version, "command": ["x"] }), "request.bad-body"),
-        (json!({ "version": version, "url": "http://u:p@127.0.0.1:9/mcp" }), "request.bad-body"),
+        (json!({ "version": version, "url": "http://u:p@127.0.0.1:9/mcp" }), "config.user-info"),
         (json!({ "url": "http://127.0.0.1:9/mcp" }), "request.bad-body"),
         (json!({ "version": "0", "url": "http://127.0.0.1:9/mcp" }), "servers.changed"),
     ];
