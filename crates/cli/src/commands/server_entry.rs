@@ -91,7 +91,8 @@ pub fn open_entry(loaded: &LoadedConfig, name: &str) -> Result<(EditedFile, Entr
     let file = file_of(loaded, name)?;
     let document = EditedFile::open(&file)?;
     let members = document.entry(name).ok_or_else(|| not_found(name, &file))?;
-    Ok((document, EntryFields::read(name, members)?))
+    let fields = EntryFields::read(name, members).map_err(|why| not_changeable(name, &why))?;
+    Ok((document, fields))
 }
 
 /// Changes the entry of a server in the file that has it, if the configuration is valid with it.
