@@ -174,3 +174,14 @@ async fn missing_command_is_reported() {
     assert!(shown["reason"].as_str().unwrap().contains("no-such-command-anywhere"), "{shown}");
     assert!(shown["hint"].is_string(), "{shown}");
 }
+
+/// Maintenance that is under way when the gateway stops ends before the store is closed.
+#[tokio::test]
+async fn a_gateway_that_stops_at_once_logs_no_error_of_its_store() {
+    let home = Home::new(&[]);
+    for _ in 0..4 {
+        home.start().await.stop().await;
+    }
+    let log = home.start().await.log();
+    assert!(!log.contains("the store is closed"), "{log}");
+}

@@ -30,6 +30,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::SignalKind;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use toolbooth_config::{LoadedConfig, Settings, Sources};
 use toolbooth_core::fault::{Blame, Problem};
@@ -180,7 +181,7 @@ async fn serve(
     }
     tokio::spawn(watched.follow(reload.clone()));
     let following = tokio::spawn(replicas::follow(door.clone(), stop.clone()));
-    tokio::spawn(run_maintenance(door, stop.clone()));
+    let maintenance = tokio::spawn(run_maintenance(door, stop.clone()));
     tokio::spawn(log_limiter::report_left_out());
     tokio::spawn(handle_signals(stop.clone(), reload));
     let serving =
@@ -202,6 +203,7 @@ async fn serve(
     if present {
         record.remove_sockets();
     }
+    end_maintenance(maintenance).await;
     engine.shut_down().await;
     if present {
         record.remove_file(&settings.data_dir);
@@ -276,6 +278,14 @@ async fn run_maintenance(door: Arc<Door>, stop: CancellationToken) {
             _ = every_minute.tick() => door.engine.save_clock().await,
             _ = every_10_minutes.tick() => door.engine.purge().await,
         }
+    }
+}
+
+/// Waits for the last maintenance task, because the store is closed next. One that takes longer is cut off: the next
+/// gateway takes over its work, as after a crash.
+async fn end_maintenance(mut maintenance: JoinHandle<()>) {
+    if tokio::time::timeout(Duration::from_secs(1), &mut maintenance).await.is_err() {
+        maintenance.abort();
     }
 }
 
