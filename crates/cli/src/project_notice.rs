@@ -1,6 +1,8 @@
 //! Tells whether the running gateway was started in another folder than the current one, which has servers of its own.
 
+use crate::gateway;
 use crate::gateway_record::GatewayRecord;
+use crate::global_options::GlobalOptions;
 use crate::render::{self, line};
 use std::path::Path;
 use toolbooth_config::{LoadedConfig, ServerConfigState, Sources};
@@ -10,6 +12,12 @@ pub fn is_elsewhere(loaded: &LoadedConfig, sources: &Sources, record: &GatewayRe
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let has_servers = loaded.servers.iter().any(|server| server.trust_file.is_some());
     has_servers && record.started_in.as_deref().is_some_and(|folder| real(folder) != real(&sources.cwd))
+}
+
+/// Says who can use the servers of the current folder, if a gateway runs that was started elsewhere.
+pub fn of_this_folder(global: &GlobalOptions) -> Option<String> {
+    let (sources, loaded) = gateway::load(global).ok()?;
+    text(&loaded, &sources, &GatewayRecord::find(&loaded.settings.data_dir)?)
 }
 
 /// Says who can use the servers of the current folder, if the gateway was started elsewhere.

@@ -184,9 +184,10 @@ impl Answer {
             id = held.id
         );
         let waits = format!(
-            "`{}` waits for approval as {id}. It was not run. When it is approved (`toolbooth approvals approve {id}`), it runs; `toolbooth approvals show {id}` shows the result.",
+            "`{}` waits for approval as {id}: {reason}. It was not run. When it is approved (`toolbooth approvals approve {id}`), it runs; `toolbooth approvals show {id}` shows the result.",
             held.exposed,
-            id = held.id
+            id = held.id,
+            reason = held.question.trim_end_matches('.'),
         );
         let text = if held.claimed_ms.is_some() { runs_elsewhere } else { waits };
         Self::Held { id: held.id, text, kind: HeldKind::Approval }

@@ -15,6 +15,9 @@ const CWD: &[&str] = &["cwd", "working_directory"];
 const URL: &[&str] = &["url", "uri", "endpoint", "serverUrl", "httpUrl"];
 const ENV: &[&str] = &["env"];
 const HEADERS: &[&str] = &["headers", "http_headers"];
+/// Fields that cannot be changed here and may have a credential for the host of the URL. Sign-ins (`oauth`) are stored with
+/// their host.
+const CREDENTIALS: &[&str] = &["auth", "auth_token"];
 /// What may stand before a variable in a value that is shown.
 const AUTH_SCHEMES: [&str; 4] = ["Bearer", "Basic", "Token", "ApiKey"];
 
@@ -127,6 +130,15 @@ impl EntryFields {
         {
             let message = format!("the value of `{kept}` is not sent to another host than the present one");
             return Err(refused(&message, "write the value for the new host, or leave out the header"));
+        }
+        let credential = |key: &&&str| self.members.get(**key).is_some_and(|value| value != "oauth");
+        if let Some(key) = CREDENTIALS.iter().find(credential)
+            && is_elsewhere
+        {
+            let message =
+                format!("the credential in `{key}` is not sent to another host than the present one");
+            let hint = "change the entry in its file, or remove it and add the other server";
+            return Err(refused(&message, hint));
         }
         let mut changes = Vec::new();
         if let Some(words) = command.as_ref().filter(|words| Some(*words) != self.words.as_ref()) {
@@ -339,6 +351,22 @@ mod tests {
         ];
         for (wanted, is_valid) in cases {
             assert_eq!(fields(&entry).changes_to(&wanted).is_ok(), is_valid, "{wanted:?}");
+        }
+        for (auth, is_valid) in
+            [(json!({ "type": "bearer", "token": "hunter2" }), false), (json!("oauth"), true)]
+        {
+            let entry = json!({ "url": "https://a.example/mcp", "auth": auth });
+            let fields = fields(&entry);
+            assert!(
+                fields
+                    .changes_to(&WantedFields {
+                        headers: BTreeMap::new(),
+                        ..wanted("https://a.example/b", None)
+                    })
+                    .is_ok()
+            );
+            let moved = WantedFields { headers: BTreeMap::new(), ..wanted("https://b.example/mcp", None) };
+            assert_eq!(fields.changes_to(&moved).is_ok(), is_valid, "{entry}");
         }
         let other_kind = WantedFields { command: Some(vec!["x".to_owned()]), ..WantedFields::default() };
         assert!(fields(&entry).changes_to(&other_kind).is_err());

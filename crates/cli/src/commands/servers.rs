@@ -12,7 +12,6 @@ use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway;
 use crate::gateway_handle::{GatewayHandle, read};
-use crate::gateway_record::GatewayRecord;
 use crate::global_options::GlobalOptions;
 use crate::project_notice;
 use crate::remote_gateway::segment;
@@ -216,8 +215,7 @@ fn unused_project(gateway: &GatewayHandle, global: &GlobalOptions) -> Option<Str
     if matches!(gateway, GatewayHandle::Embedded(_)) || global.url.is_some() {
         return None;
     }
-    let (sources, loaded) = gateway::load(global).ok()?;
-    project_notice::text(&loaded, &sources, &GatewayRecord::find(&loaded.settings.data_dir)?)
+    project_notice::of_this_folder(global)
 }
 
 /// Explains which gateway the answer comes from.

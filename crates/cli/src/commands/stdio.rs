@@ -56,8 +56,10 @@ pub fn run(global: &GlobalOptions, arguments: &StdioArguments) -> CommandResult 
                 names.join(", ")
             );
         }
-        relay(introduced(stream, global, folder).await).await;
-        Ok(Exit::Ok)
+        match relay(introduced(stream, global, folder).await).await {
+            RelayEnd::Client => Ok(Exit::Ok),
+            RelayEnd::Gateway => Err(CommandFailure::new(Exit::Unreachable, ended())),
+        }
     });
     // The thread that reads standard input cannot be interrupted.
     runtime.shutdown_background();
@@ -88,6 +90,18 @@ fn problem(why: &str) -> Problem {
     }
 }
 
+fn ended() -> Problem {
+    Problem {
+        code: "stdio.gateway-ended",
+        blame: Blame::Gateway,
+        message: "the gateway has ended, and with it this connection".into(),
+        hint: Some(
+            "restart the MCP client: `toolbooth stdio` then connects to the running gateway, or starts one"
+                .into(),
+        ),
+    }
+}
+
 async fn join(
     data_dir: &Path,
     global: &GlobalOptions,
@@ -107,8 +121,14 @@ async fn join(
     stream.map_err(|error| CommandFailure::failed(problem(&error.to_string())))
 }
 
+/// The side that ended a connection.
+enum RelayEnd {
+    Client,
+    Gateway,
+}
+
 /// Relays bytes in both directions until either side ends.
-async fn relay(stream: UnixStream) {
+async fn relay(stream: UnixStream) -> RelayEnd {
     let (mut from_gateway, mut to_gateway) = stream.into_split();
     let up = async {
         let _ = copy(&mut tokio::io::stdin(), &mut to_gateway).await;
@@ -130,7 +150,10 @@ async fn relay(stream: UnixStream) {
     };
     tokio::pin!(up, down);
     tokio::select! {
-        () = &mut up => down.await, // The last requests still get their answers.
-        () = &mut down => {}
+        () = &mut up => {
+            down.await; // The last requests still get their answers.
+            RelayEnd::Client
+        }
+        () = &mut down => RelayEnd::Gateway,
     }
 }

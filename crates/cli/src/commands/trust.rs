@@ -6,7 +6,7 @@ use crate::failure::{CommandFailure, CommandResult};
 use crate::gateway_handle::GatewayHandle;
 use crate::global_options::GlobalOptions;
 use crate::render::{self, Paint, Tone, line};
-use crate::{callers, gateway};
+use crate::{callers, gateway, project_notice};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::{BufRead, IsTerminal};
@@ -284,6 +284,9 @@ pub fn run(global: &GlobalOptions, arguments: &TrustArguments) -> CommandResult 
             "\nThe running gateway has reloaded its configuration.\n{}",
             reload::describe(report)
         ));
+        if let Some(notice) = project_notice::of_this_folder(global) {
+            render::print(&format!("\n{}\n", render::wrap(&notice, 0)));
+        }
     }
     Ok(Exit::Ok)
 }

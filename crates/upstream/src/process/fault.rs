@@ -98,6 +98,11 @@ impl Fault for LaunchError {
             Self::CommandNotFound { command, .. } if command.starts_with('~') => {
                 "`~` is not expanded here; give the full path, or write `${HOME}`".into()
             }
+            Self::CommandNotFound { command, searched }
+                if searched.is_empty() && command.starts_with('/') =>
+            {
+                "check the path in the server's `command`, or install the program there".into()
+            }
             Self::CommandNotFound { searched, .. } if searched.is_empty() => {
                 "give a full path; a relative path is resolved against the server's `cwd`".into()
             }

@@ -229,7 +229,9 @@ pub async fn approve(
     } else {
         let name = held["name"].as_str().map(line).unwrap_or_default();
         let became = match (ended.state.as_str(), &failure) {
-            ("approved", Some(failure)) if failure.fault.code == "call.deferred" => "it is deferred",
+            ("approved", Some(failure)) if failure.fault.code == "call.deferred" => {
+                "it runs as soon as its tool is offered"
+            }
             ("approved", _) => "it is running",
             (_, Some(failure)) if failure.exit == Exit::Held => "it needs another approval",
             ("done", _) => "it ran",

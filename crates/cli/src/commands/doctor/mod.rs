@@ -16,6 +16,7 @@ use crate::gateway;
 use crate::gateway_handle::GatewayHandle;
 use crate::gateway_record::GatewayRecord;
 use crate::global_options::GlobalOptions;
+use crate::project_notice;
 use crate::remote_gateway::RemoteGateway;
 use crate::render::{self, Paint, Tone, line};
 use serde::Serialize;
@@ -140,26 +141,36 @@ async fn check_gateway_and_servers(
     sources: &Sources,
     loaded: LoadedConfig,
 ) -> Result<(), CommandFailure> {
-    // A gateway with other files is reported as such; its port and its store would look like those of a stranger.
-    let running = match GatewayHandle::running_with_any_files(global).await {
+    let running = match GatewayHandle::running(global).await {
         Ok(running) => running,
         Err(failure) => {
             report.note("gateway", Status::Fail, failure.fault.message, failure.fault.hint);
             None
         }
     };
+    let with_other_files = match &running {
+        Some(_) => None,
+        None => GatewayHandle::running_with_any_files(global).await.ok().flatten(),
+    };
     let settings = loaded.settings.clone();
     let known = servers::known_problems(&loaded);
     let pins = &settings.exposure.always_load_tools;
     let gateway = match running {
         Some(gateway) => {
-            check_gateway(report, &gateway, Some(&loaded)).await;
+            check_gateway(report, &gateway, Some((sources, &loaded))).await;
             refusals::check(report, &gateway).await;
             gateway
         }
         None => {
-            check_port(report, &loaded).await;
-            check_store(report, &loaded).await;
+            match &with_other_files {
+                // Its port and its store would look like those of another program.
+                Some(other) => check_gateway(report, other, Some((sources, &loaded))).await,
+                None => {
+                    check_port(report, &loaded).await;
+                    check_store(report, &loaded).await;
+                }
+            }
+            // The servers in the files that the command names.
             GatewayHandle::start_embedded(global, sources, loaded).await?
         }
     };
@@ -280,7 +291,11 @@ fn check_manifests(report: &mut DoctorReport, manifests: &Value) {
     }
 }
 
-async fn check_gateway(report: &mut DoctorReport, gateway: &GatewayHandle, loaded: Option<&LoadedConfig>) {
+async fn check_gateway(
+    report: &mut DoctorReport,
+    gateway: &GatewayHandle,
+    loaded: Option<(&Sources, &LoadedConfig)>,
+) {
     let GatewayHandle::Running(remote) = gateway else { return };
     let version = match gateway.get("/health").await {
         Ok(health) => health["version"].as_str().unwrap_or("of an unknown version").to_owned(),
@@ -288,11 +303,15 @@ async fn check_gateway(report: &mut DoctorReport, gateway: &GatewayHandle, loade
             return report.note("gateway", Status::Fail, failure.fault.message, failure.fault.hint);
         }
     };
-    let record = loaded.and_then(|loaded| GatewayRecord::find(&loaded.settings.data_dir));
+    let record = loaded.and_then(|(_, loaded)| GatewayRecord::find(&loaded.settings.data_dir));
     let record = record.filter(|found| found.url == remote.url);
+    let of_folder = loaded
+        .zip(record.as_ref())
+        .and_then(|((sources, loaded), record)| project_notice::text(loaded, sources, record));
     let pid = record.map(|found| format!(" (process {})", found.pid)).unwrap_or_default();
     report.note("gateway", Status::Ok, format!("running at {}{pid}", remote.url), None);
-    check_gateway_config(report, &gateway.get("/ready").await.unwrap_or_default()["config"], loaded);
+    let config = &gateway.get("/ready").await.unwrap_or_default()["config"];
+    check_gateway_config(report, config, loaded.map(|(_, loaded)| loaded), of_folder);
     if version != env!("CARGO_PKG_VERSION") {
         let message = format!("the gateway is {version}, this command is {}", env!("CARGO_PKG_VERSION"));
         report.note("gateway", Status::Warn, message, Some("restart the gateway".into()));
@@ -300,7 +319,12 @@ async fn check_gateway(report: &mut DoctorReport, gateway: &GatewayHandle, loade
 }
 
 /// Reports if the running gateway uses another configuration than this command.
-fn check_gateway_config(report: &mut DoctorReport, config: &Value, loaded: Option<&LoadedConfig>) {
+fn check_gateway_config(
+    report: &mut DoctorReport,
+    config: &Value,
+    loaded: Option<&LoadedConfig>,
+    of_folder: Option<String>,
+) {
     let Some(files) = config["files"].as_array() else { return };
     let theirs: Vec<&str> = files.iter().filter_map(Value::as_str).collect();
     let mut ours = loaded.map(reloading::read_files).unwrap_or_default();
@@ -315,7 +339,10 @@ fn check_gateway_config(report: &mut DoctorReport, config: &Value, loaded: Optio
         };
         let fix =
             "name the gateway's files with `--config` or TOOLBOOTH_CONFIG, or run the command in its folder";
-        report.note("gateway", Status::Warn, message, Some(fix.into()));
+        match of_folder {
+            Some(notice) => report.note("gateway", Status::Warn, notice, None),
+            None => report.note("gateway", Status::Warn, message, Some(fix.into())),
+        }
     }
     let waiting: Vec<&str> =
         config["restart_needed"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

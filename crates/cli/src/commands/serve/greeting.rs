@@ -26,7 +26,10 @@ impl Invocation {
     pub fn of(global: &GlobalOptions, sources: &Sources) -> Self {
         let whole = connect::program();
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let is_this = |found: &PathBuf| found.canonicalize().is_ok_and(|found| found == Path::new(&whole));
+        // Both can be symbolic links, for example those that npm makes.
+        let real = |file: &Path| file.canonicalize().ok();
+        let is_this =
+            |found: &PathBuf| real(found).is_some_and(|found| real(Path::new(&whole)) == Some(found));
         let found =
             std::env::split_paths(&path).map(|folder| folder.join("toolbooth")).find(|file| file.is_file());
         let program = if found.as_ref().is_some_and(is_this) { "toolbooth".to_owned() } else { whole };

@@ -53,10 +53,11 @@ impl<'a> AdditionKind<'a> {
             // `servers add NAME URL`
             (given, Some(place)) => match Self::of_place(place) {
                 Some(kind) => Ok((kind, name.or(Some(given)))),
-                None => Err(misuse(&format!("`{place}` is not a URL and not a name in a registry"))),
+                None => Err(not_a_place(place)),
             },
             (place, None) => match Self::of_place(place) {
                 Some(kind) => Ok((kind, name)),
+                None if place.contains("://") => Err(not_a_place(place)),
                 None => Err(misuse(&format!("there is no command for `{place}`"))),
             },
         }
@@ -77,6 +78,15 @@ impl<'a> AdditionKind<'a> {
     }
 }
 
+fn not_a_place(place: &str) -> CommandFailure {
+    match place.contains("://") {
+        true => misuse(&format!(
+            "the URL `{place}` does not begin with `https://`, `http://`, `wss://` or `ws://`"
+        )),
+        false => misuse(&format!("`{place}` is not a URL and not a name in a registry")),
+    }
+}
+
 fn misuse(message: &str) -> CommandFailure {
     CommandFailure::misuse(
         "usage.servers-add",
@@ -94,6 +104,15 @@ pub(super) fn local(
     arguments: &ServerAddArguments,
     run_in: Option<&Path>,
 ) -> Result<PlannedServerEntry, CommandFailure> {
+    if let Some(option) = arguments.command.first().filter(|program| program.starts_with('-')) {
+        return Err(CommandFailure::misuse(
+            "usage.servers-add",
+            format!("`{option}` is an option, not a program"),
+            Some(&format!(
+                "give the server a name first: `toolbooth servers add NAME -- {name} {option} ...`"
+            )),
+        ));
+    }
     let mut notes = literal_notes(&arguments.env);
     let mut words = arguments.command.iter();
     let mut entry = Map::new();
@@ -193,7 +212,7 @@ pub(super) fn checked(name: &str) -> Result<String, CommandFailure> {
         Err(error) => Err(CommandFailure::misuse(
             "usage.server-name",
             format!("`{name}` is not a valid server name: {error}"),
-            Some("give another one with --name"),
+            Some("give another one, such as `my-server`, before `--` or with --name"),
         )),
     }
 }

@@ -170,19 +170,25 @@ async fn gather(
 
 /// Servers that offer no tools because of their state, with that state.
 async fn absent(gateway: &GatewayHandle, only: Option<&str>) -> Option<String> {
-    let answer = gateway.get("/servers").await.ok()?;
-    let absent: Vec<String> = answer["servers"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|server| server["tools"].as_u64() == Some(0))
-        .filter_map(|server| Some((server["name"].as_str()?, server["state"].as_str()?)))
-        .filter(|(name, state)| {
-            !matches!(*state, "connected" | "disabled") && only.is_none_or(|only| only == *name)
-        })
+    let absent: Vec<String> = without_tools(gateway)
+        .await
+        .iter()
+        .filter(|(name, state)| state != "disabled" && only.is_none_or(|only| only == *name))
         .map(|(name, state)| format!("{} ({})", line(name), line(state)))
         .collect();
     (!absent.is_empty()).then(|| absent.join(", "))
+}
+
+/// The names and states of servers that offer no tools at present, disabled ones included.
+async fn without_tools(gateway: &GatewayHandle) -> Vec<(String, String)> {
+    let answer = gateway.get("/servers").await.unwrap_or_default();
+    let servers = answer["servers"].as_array().into_iter().flatten();
+    servers
+        .filter(|server| server["tools"].as_u64() == Some(0) && server["state"] != "connected")
+        .filter_map(|server| {
+            Some((server["name"].as_str()?.to_owned(), server["state"].as_str()?.to_owned()))
+        })
+        .collect()
 }
 
 /// Finds a tool by any of its names. An embedded gateway connects only the necessary servers.
@@ -243,7 +249,17 @@ async fn suggest(gateway: &GatewayHandle, failure: CommandFailure, name: &str) -
     if let Some(hint) = bundled_hint::of_tool(gateway, name).await {
         return failure.hint(hint);
     }
-    match absent(gateway, None).await {
+    // A name usually begins with its server.
+    let silent = without_tools(gateway).await;
+    let begins = |server: &str| name.strip_prefix(server).is_some_and(|rest| rest.starts_with('_'));
+    let owner = silent.iter().filter(|(server, _)| begins(server)).max_by_key(|(server, _)| server.len());
+    if let Some((server, _)) = owner.filter(|(_, state)| state == "disabled") {
+        let server = line(server);
+        return failure.hint(format!(
+            "the server `{server}` is disabled; `toolbooth servers enable {server}` enables it"
+        ));
+    }
+    match absent(gateway, owner.map(|(server, _)| server.as_str())).await {
         Some(absent) => {
             failure.hint(format!("it may belong to {absent}; `toolbooth servers` shows what is wrong there"))
         }

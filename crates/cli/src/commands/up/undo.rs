@@ -71,7 +71,7 @@ pub fn run(global: &GlobalOptions, options: &UndoOptions<'_>, data_dir: &Path) -
         return Err(CommandFailure::misuse("up.nothing-to-undo", "there is nothing to undo", None));
     }
     if options.dry_run {
-        return preview(global, &journals, &paths);
+        return preview(global, &journals, &paths, options.changed);
     }
     in_runtime(async {
         let stopped = match has_gateway {
@@ -111,9 +111,9 @@ async fn stop_gateway(data_dir: &Path, journals: &mut [UpJournal]) -> Result<boo
     Ok(stopped)
 }
 
-/// Restores a file to its content before the first run.
-fn restore(journals: &mut [UpJournal], path: &Path, changed: ChangedFiles) -> FileUndo {
-    let Ok(found) = digest_of(path) else { return FileUndo::Failed("it cannot be read".to_owned()) };
+/// Whether a file was changed after `up` by other programs.
+fn was_changed(journals: &[UpJournal], path: &Path) -> std::io::Result<bool> {
+    let found = digest_of(path)?;
     let mut content = found.clone();
     // From the latest run back, each run must have written what the next one found.
     let mut is_changed = false;
@@ -122,7 +122,14 @@ fn restore(journals: &mut [UpJournal], path: &Path, changed: ChangedFiles) -> Fi
         content = file.before.as_ref().map(|before| before.digest.clone());
     }
     // Another command, such as `config import --undo`, may have restored the content already.
-    is_changed &= content != found;
+    Ok(is_changed && content != found)
+}
+
+/// Restores a file to its content before the first run.
+fn restore(journals: &mut [UpJournal], path: &Path, changed: ChangedFiles) -> FileUndo {
+    let Ok(is_changed) = was_changed(journals, path) else {
+        return FileUndo::Failed("it cannot be read".to_owned());
+    };
     let oldest = journals.iter().rev().find_map(|journal| {
         let file = journal.files().iter().find(|file| file.path == path)?;
         Some((journal, file))
@@ -166,22 +173,32 @@ fn merge(journal: &UpJournal, file: &SavedFile, client: &str) -> Result<FileUndo
     Ok(FileUndo::Merged)
 }
 
-fn preview(global: &GlobalOptions, journals: &[UpJournal], paths: &BTreeSet<PathBuf>) -> CommandResult {
+fn preview(
+    global: &GlobalOptions,
+    journals: &[UpJournal],
+    paths: &BTreeSet<PathBuf>,
+    changed: ChangedFiles,
+) -> CommandResult {
     let existed = |path: &PathBuf| {
         let oldest = journals.iter().rev().flat_map(UpJournal::files).find(|file| file.path == *path);
         oldest.is_some_and(|file| file.before.is_some())
     };
+    let is_left =
+        |path: &PathBuf| changed == ChangedFiles::Leave && was_changed(journals, path).unwrap_or(true);
+    let verb = |path: &PathBuf| match (is_left(path), existed(path)) {
+        (true, _) => "leave",
+        (false, true) => "restore",
+        (false, false) => "remove",
+    };
     if global.json {
-        let files = paths
-            .iter()
-            .map(|path| json!({ "file": path, "change": if existed(path) { "restore" } else { "remove" } }));
+        let files = paths.iter().map(|path| json!({ "file": path, "change": verb(path) }));
         render::print_json(&json!({ "files": files.collect::<Vec<_>>(), "undone": false }));
         return Ok(Exit::Ok);
     }
     let mut text = "This would be undone:\n".to_owned();
     for path in paths {
-        let verb = if existed(path) { "restore" } else { "remove " };
-        text.push_str(&format!("  {verb}  {}\n", render::path(path)));
+        let why = if is_left(path) { ": it was changed after `toolbooth up`" } else { "" };
+        text.push_str(&format!("  {:<7}  {}{why}\n", verb(path), render::path(path)));
     }
     render::print(&text);
     Ok(Exit::Ok)
