@@ -65,6 +65,16 @@ fn servers_are_added_to_the_users_file() {
             No gateway is running; `toolbooth start` starts one.
         "#]],
     );
+    world.check(
+        "call sh_probe n=1",
+        expect![[r#"
+            --- on standard error
+            error[tool.unknown]: there is no tool `sh_probe`
+
+            hint: the server `sh` is disabled; `toolbooth servers enable sh` enables it
+            --- exit 1
+        "#]],
+    );
     expect![[r#"
         [servers.sh]
         command = "/bin/sh"
@@ -180,6 +190,9 @@ fn arguments_that_do_not_fit_together_are_explained() {
         "servers add openapi",
         "servers add a/b/c",
         "servers add x https://a.example -- y",
+        "servers add npx -- -y some-server",
+        "servers add ftp://x.example/",
+        "servers add x ftp://x.example/",
     ] {
         let screen = world.screen(line);
         assert!(

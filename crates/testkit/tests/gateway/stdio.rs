@@ -279,6 +279,18 @@ async fn stdio_client_joins_a_running_gateway() {
     client.leave().await;
 }
 
+/// A client learns that its gateway has ended: the command ends with the code for it, not as if all was done.
+#[tokio::test]
+async fn stdio_reports_that_its_gateway_has_ended() {
+    let home = Home::new(&[("srv", hostile(&["echo"]))]);
+    let gateway = home.start().await;
+    let mut client = LineClient::start(&home);
+    client.open_legacy().await;
+    gateway.kill().await;
+    let status = tokio::time::timeout(TEST_TIMEOUT, client.child.wait()).await;
+    assert_eq!(status.expect("it ends").unwrap().code(), Some(5));
+}
+
 /// Batches over stdio are accepted in one revision; lines that are not messages get a fixed error message.
 #[tokio::test]
 async fn batches_over_stdio_are_accepted_in_one_revision_only() {

@@ -5,6 +5,9 @@ use std::ffi::OsString;
 /// The number of words of the command that the tip repeats.
 const SHOWN_WORDS: usize = 2;
 
+/// Programs that start servers; a user who begins with one of them has forgotten the name of the server.
+const LAUNCHERS: [&str; 9] = ["npx", "uvx", "node", "python", "python3", "bunx", "deno", "docker", "pipx"];
+
 /// How to write the command line with `--`; `None` if it is not such a command line.
 pub fn separator_tip(words: &[OsString]) -> Option<String> {
     let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap_or("?")).collect();
@@ -12,6 +15,12 @@ pub fn separator_tip(words: &[OsString]) -> Option<String> {
     let given = words.get(start..)?;
     let [name, command @ ..] = given else { return None };
     let program = command.first()?;
+    if LAUNCHERS.contains(name) && !given.contains(&"--") {
+        return Some(format!(
+            "give the server a name: toolbooth servers add NAME -- {name} {program}{}",
+            if command.len() > 1 { " …" } else { "" }
+        ));
+    }
     let is_command = !name.starts_with('-')
         && *name != "openapi"
         && !program.starts_with('-')
@@ -31,6 +40,7 @@ mod tests {
     #[test]
     fn only_a_command_without_the_separator_gets_the_tip() {
         let cases = [
+            ("toolbooth servers add npx -y pkg", Some("servers add NAME -- npx -y …")),
             ("toolbooth servers add files npx -y pkg", Some("servers add files -- npx -y …")),
             (
                 "toolbooth --json servers add notes python3 notes.py",
