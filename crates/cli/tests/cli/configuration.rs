@@ -57,13 +57,13 @@ fn a_broken_server_does_not_affect_others() {
     world.check(
         "tools show typo_x",
         expect![[r#"
-        --- on standard error
-        error[tool.unknown]: there is no tool `typo_x`
+            --- on standard error
+            error[tool.unknown]: there is no tool `typo_x`
 
-        hint: it may belong to gone (error), token (config_error), typo (config_error);
-              `toolbooth servers` shows what is wrong there
-        --- exit 1
-    "#]],
+            hint: it may belong to typo (config_error); `toolbooth servers` shows what is
+                  wrong there
+            --- exit 1
+        "#]],
     );
     world.check(
         "servers show gone",

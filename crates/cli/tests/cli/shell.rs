@@ -122,7 +122,8 @@ fn a_held_call_is_approved_by_its_id() {
     expect![[r#"
         > /call identity_create_record title=two
         `identity_create_record` waits for approval as
-        ID-1. It was not run. When it is approved
+        ID-1: `identity_create_record` is a write tool.
+        It was not run. When it is approved
         (`toolbooth approvals approve ID-1`), it runs;
         `toolbooth approvals show ID-1` shows the
         result.
