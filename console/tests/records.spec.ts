@@ -45,7 +45,7 @@ test('the place of a setting is read from its origin', () => {
   expect(missing('the variable `TOKEN` is not set', 'server.lost')).toBeNull();
 });
 
-test('a guess about side effects is no statement', () => {
+test('a guess about side effects is not shown as a statement', () => {
   expect(statedEffects({ side_effects: 'network' })).toBe('not stated');
   expect(statedEffects({ side_effects: 'network', origin: '/home/me/tools/mail.json' })).toBe('network');
   expect(statedEffects({ side_effects: 'filesystem' })).toBe('filesystem');
