@@ -13,12 +13,15 @@ use crate::project_notice;
 use clap::Args;
 use std::path::Path;
 use std::time::Duration;
-use tokio::io::{AsyncWriteExt, copy};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use toolbooth_core::fault::{Blame, Problem};
 
 /// How long a gateway started for its clients outlives the last of them.
 const LINGER_SECONDS: u64 = 30;
+/// The size of the pieces that are relayed.
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// Arguments of `toolbooth stdio`.
 #[derive(Debug, Clone, Args)]
@@ -122,6 +125,7 @@ async fn join(
 }
 
 /// The side that ended a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RelayEnd {
     Client,
     Gateway,
@@ -129,31 +133,54 @@ enum RelayEnd {
 
 /// Relays bytes in both directions until either side ends.
 async fn relay(stream: UnixStream) -> RelayEnd {
-    let (mut from_gateway, mut to_gateway) = stream.into_split();
-    let up = async {
-        let _ = copy(&mut tokio::io::stdin(), &mut to_gateway).await;
-        let _ = to_gateway.shutdown().await;
-    };
-    let down = async {
-        let mut stdout = tokio::io::stdout();
-        let mut buffer = vec![0_u8; 64 * 1024];
-        loop {
-            match tokio::io::AsyncReadExt::read(&mut from_gateway, &mut buffer).await {
-                Ok(0) | Err(_) => return,
-                Ok(read) => {
-                    if stdout.write_all(&buffer[..read]).await.is_err() || stdout.flush().await.is_err() {
-                        return;
-                    }
-                }
-            }
-        }
-    };
-    tokio::pin!(up, down);
+    let (from_gateway, to_gateway) = stream.into_split();
+    let requests = relay_requests(to_gateway);
+    let answers = relay_answers(from_gateway);
+    tokio::pin!(requests, answers);
     tokio::select! {
-        () = &mut up => {
-            down.await; // The last requests still get their answers.
-            RelayEnd::Client
+        end = &mut requests => match end {
+            // The last requests still get their answers.
+            RelayEnd::Client => {
+                answers.await;
+                RelayEnd::Client
+            }
+            RelayEnd::Gateway => RelayEnd::Gateway,
+        },
+        end = &mut answers => end,
+    }
+}
+
+/// Relays standard input to the gateway, and returns the side that ended.
+///
+/// A gateway that ends is often noticed here first: writing to it fails.
+async fn relay_requests(mut to_gateway: OwnedWriteHalf) -> RelayEnd {
+    let mut stdin = tokio::io::stdin();
+    let mut buffer = vec![0_u8; BUFFER_BYTES];
+    loop {
+        let read = match stdin.read(&mut buffer).await {
+            Ok(0) | Err(_) => {
+                let _ = to_gateway.shutdown().await;
+                return RelayEnd::Client;
+            }
+            Ok(read) => read,
+        };
+        if to_gateway.write_all(&buffer[..read]).await.is_err() {
+            return RelayEnd::Gateway;
         }
-        () = &mut down => RelayEnd::Gateway,
+    }
+}
+
+/// Relays answers of the gateway to standard output, and returns the side that ended.
+async fn relay_answers(mut from_gateway: OwnedReadHalf) -> RelayEnd {
+    let mut stdout = tokio::io::stdout();
+    let mut buffer = vec![0_u8; BUFFER_BYTES];
+    loop {
+        let read = match from_gateway.read(&mut buffer).await {
+            Ok(0) | Err(_) => return RelayEnd::Gateway,
+            Ok(read) => read,
+        };
+        if stdout.write_all(&buffer[..read]).await.is_err() || stdout.flush().await.is_err() {
+            return RelayEnd::Client;
+        }
     }
 }
