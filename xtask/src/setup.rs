@@ -116,7 +116,11 @@ fn install_packages(missing: &[&str]) -> Result<()> {
     println!("installing {packages}");
     let apt = |words: &[&str]| -> Result<bool> {
         let mut command = Command::new("apt-get");
-        command.args(["-y", "-qq"]).args(words).env("DEBIAN_FRONTEND", "noninteractive");
+        // Another installation may be running: wait for it.
+        command
+            .args(["-y", "-qq", "-o", "DPkg::Lock::Timeout=300"])
+            .args(words)
+            .env("DEBIAN_FRONTEND", "noninteractive");
         Ok(command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
