@@ -78,6 +78,7 @@ fn terms(settings: &Settings) -> Result<Terms, Problem> {
             max_artifacts: usize::try_from(settings.limits.artifacts).unwrap_or(usize::MAX),
             max_artifact_bytes: settings.limits.artifact_bytes,
             iframe_hosts: settings.display.iframe_hosts.clone(),
+            recent_bytes: usize::try_from(settings.results.recent_bytes).unwrap_or(usize::MAX),
         },
         letters: LetterTerms {
             max_replays: settings.dead_letters.max_replays,

@@ -37,6 +37,7 @@ mod dispatch_failure;
 mod hooking;
 mod options;
 mod pipeline;
+mod recent_results;
 mod record;
 mod sampling;
 mod sampling_draft;
@@ -55,6 +56,7 @@ pub(crate) use deadline::Deadline;
 pub use options::QuestionHandling;
 pub use pipeline::CallPipeline;
 pub(crate) use pipeline::PipelineParts;
+pub use recent_results::RecentResults;
 pub use sampling_draft::{PersonSampling, SamplingAnswer, SamplingDraft};
 pub(crate) use server_answer::{ask_to_open_urls, only_declared, put_questions, read_answer};
 
@@ -71,7 +73,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use toolbooth_core::call::{
-    CallFault, IncomingCall, Judgement, Route, authorise, draft, judge, resolve, route,
+    CallFault, CallStage, IncomingCall, Judgement, Route, authorise, draft, judge, resolve, route,
 };
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Catalog;
@@ -145,6 +147,7 @@ impl CallPipeline {
         let mut allowance_use: Option<Box<AllowanceUse>> = None;
         // Usually one pass; each approval that the call needs adds another.
         let (sealed, answer) = loop {
+            record.enter(CallStage::Resolve);
             let ready = match readiness.take() {
                 Some(ready) => ready,
                 None => pin!(self.catalog.wait_for_tool(&incoming.name, &incoming.caller)).await,
@@ -156,7 +159,9 @@ impl CallPipeline {
             let caller = incoming.caller.clone();
             let resolved = resolve(incoming, &catalog)
                 .map_err(|fault| self.explain_unresolved(fault, &catalog, &caller, ready))?;
+            record.enter(CallStage::Authorise);
             let permitted = authorise(resolved)?;
+            record.enter(CallStage::Draft);
             let situation = self.decisions.situation(&permitted, record.approval(), &self.clock);
             let draft = draft(permitted, situation)
                 .map_err(|mismatch| self.exposure.explain_mismatch(&catalog, *mismatch))?;
@@ -164,6 +169,7 @@ impl CallPipeline {
 
             // Stage 5: judge. The policies are read in every pass: a reload may have replaced them while a person was
             // asked.
+            record.enter(CallStage::Judge);
             let judgement = judge(draft, &self.terms.load().policies)?;
             let judgement = pin!(self.apply_pre_hooks(judgement, record)).await?;
             let judged = match judgement {
@@ -174,6 +180,7 @@ impl CallPipeline {
                 }
                 Judgement::Ask(waiting) => {
                     drop(catalog);
+                    record.enter(CallStage::Ask);
                     let origin = record.origin();
                     let asking = self.approvals.ask_person(waiting, origin, progress, approval_wait, link);
                     match Box::pin(asking).await? {
@@ -185,6 +192,7 @@ impl CallPipeline {
             };
 
             // Stage 6: seal.
+            record.enter(CallStage::Seal);
             record.grant_files(judged.draft()).await;
             let sealed = self.sealer.seal(judged, &catalog, record.ids(), record.file_grant())?;
             drop(catalog);
@@ -203,6 +211,7 @@ impl CallPipeline {
             pin!(record.note_intent(&sealed)).await?;
 
             // Stages 7 and 8: route and dispatch.
+            record.enter(CallStage::Route);
             // Only a call to a server has further rounds; providers get their answers while the call runs.
             let round = std::mem::take(&mut round);
             let options = DispatchOptions {
@@ -210,7 +219,9 @@ impl CallPipeline {
                 approval_wait,
                 ..record.dispatch_options(round, progress, questions, reading)
             };
-            match route(&sealed) {
+            let route = route(&sealed);
+            record.enter(CallStage::Dispatch);
+            match route {
                 server @ Route::Server(_) => {
                     let answer = pin!(self.dispatch(&sealed, server, options, link)).await;
                     let answer = answer.map_err(|failure| record.note_failure(&sealed, *failure))?;
@@ -231,6 +242,7 @@ impl CallPipeline {
         };
 
         // Stage 9: shape.
+        record.enter(CallStage::Shape);
         let answer = pin!(self.shape(&sealed, record.id(), answer, link)).await;
         let answer = match answer {
             Ok(answer) if self.has_post_hooks(sealed.tool()) => {

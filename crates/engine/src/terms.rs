@@ -151,6 +151,8 @@ pub struct ResultTerms {
     pub max_artifact_bytes: u64,
     /// Hosts whose pages may be shown in an iframe.
     pub iframe_hosts: Vec<String>,
+    /// How many bytes of recent results stay in memory, so that their callers can look at them again.
+    pub recent_bytes: usize,
 }
 
 /// Whether the content of results is inspected.
@@ -170,6 +172,7 @@ impl Default for ResultTerms {
             max_artifacts: 50,
             max_artifact_bytes: 100 << 20,
             iframe_hosts: Vec::new(),
+            recent_bytes: 8 << 20,
         }
     }
 }

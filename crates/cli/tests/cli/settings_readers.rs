@@ -103,6 +103,7 @@ const SETTINGS: &[(&str, How)] = &[
     ("limits.tools_per_server", Read("gateway.rs", "settings.limits.tools_per_server")),
     ("limits.sessions", Read("gateway.rs", "settings.limits.sessions")),
     ("results.inspect", Read("terms.rs", "settings.results.inspect")),
+    ("results.recent_bytes", Read("terms.rs", "settings.results.recent_bytes")),
     ("files.key", Read("file_storage.rs", "files.key")),
     ("files.url_seconds", Read("file_storage.rs", "files.url_seconds")),
     ("files.grace_seconds", Read("file_storage.rs", "files.grace_seconds")),

@@ -72,11 +72,16 @@ pub struct ResultSettings {
     /// Whether the gateway inspects results: it stores the files in them, and models get the names of the files
     /// instead of their content.
     pub inspect: bool,
+    /// The maximum size of all results of recent calls that stay in memory, so that their callers can look at them again
+    /// in the console and with `GET /calls/{id}`. They are never written to disk. 0 keeps none.
+    #[schemars(range(max = 1_073_741_824_u64))]
+    pub recent_bytes: u64,
 }
+
 
 impl Default for ResultSettings {
     fn default() -> Self {
-        Self { inspect: true }
+        Self { inspect: true, recent_bytes: 8 << 20 }
     }
 }
 

@@ -81,7 +81,7 @@ drain_seconds: 3
         naming: {"style":"mcp.server.tool","max_length":60}
         lint: {"min_score":50}
         limits: {"result_tokens":1,"max_call_seconds":2,"body_bytes":3000,"upstream_bytes":33554432,"calls_per_minute":4,"runtime_seconds":5,"cost":0.5,"artifacts":50,"artifact_bytes":104857600,"mcp_data_bytes":262144,"queue":256,"tools_per_server":10000,"sessions":10000}
-        results: {"inspect":true}
+        results: {"inspect":true,"recent_bytes":8388608}
         files: {"key":"(hidden)","url_seconds":1,"grace_seconds":2,"max_upload_bytes":3,"user_bytes":10737418240,"user_files":10000,"keep_days":null,"single_use":false,"max_uses":100,"unknown":"error"}
         display: {"iframe_hosts":["dash.example"]}
         compliance: {"levels":[{"name":"HIPAA","description":null,"aliases":["hipaa"],"allowed_with":["SOC2"]}]}
@@ -129,7 +129,7 @@ fn defaults_are_those_of_the_documentation() {
         naming: {"style":"server_tool","max_length":64}
         lint: {"min_score":40}
         limits: {"result_tokens":25000,"max_call_seconds":3600,"body_bytes":4194304,"upstream_bytes":33554432,"calls_per_minute":null,"runtime_seconds":null,"cost":null,"artifacts":50,"artifact_bytes":104857600,"mcp_data_bytes":262144,"queue":256,"tools_per_server":10000,"sessions":10000}
-        results: {"inspect":true}
+        results: {"inspect":true,"recent_bytes":8388608}
         files: {"key":null,"url_seconds":3600,"grace_seconds":60,"max_upload_bytes":262144000,"user_bytes":10737418240,"user_files":10000,"keep_days":null,"single_use":false,"max_uses":100,"unknown":"pass_through"}
         display: {"iframe_hosts":[]}
         compliance: {"levels":[]}

@@ -15,6 +15,7 @@ mod resolve;
 mod route;
 mod seal;
 mod situation;
+mod stage_times;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -31,3 +32,4 @@ pub use resolve::{IncomingCall, ResolvedCall, resolve};
 pub use route::{Provider, Route, route};
 pub use seal::{Sealed, seal};
 pub use situation::{Consented, DefinitionChange, ServesPlanStep, Situation};
+pub use stage_times::{CallStage, MAX_STAGE_TIMES, StageTime, StageTimes, read_stage_times};

@@ -1,6 +1,7 @@
 //! The call pipeline: the parts of the engine that the stages of a call use.
 
 use super::allowance::AllowanceMeter;
+use super::recent_results::RecentResults;
 use super::seal::CallSealer;
 use crate::approvals::{Approvals, Plans};
 use crate::audit::AuditLog;
@@ -47,6 +48,7 @@ pub struct CallPipeline {
     pub(super) events: Arc<EventRing>,
     pub(super) tracing: Arc<Tracing>,
     pub(super) metrics: CallMetrics,
+    pub(super) recent_results: RecentResults,
     pub(super) allowances: Arc<AllowanceMeter>,
     pub(super) sealer: CallSealer,
     /// The hard limit on the duration of a call.
@@ -98,6 +100,7 @@ impl CallPipeline {
             allowances: Arc::new(AllowanceMeter::new(terms.clone(), clock.clone(), replica_mail)),
             sealer: CallSealer::new(mcp_data_bytes),
             metrics: CallMetrics::default(),
+            recent_results: RecentResults::default(),
             max_call,
             blank_entry: AuditEntry::new(0, "call", "", ""),
             day_book: Arc::default(),
@@ -120,6 +123,11 @@ impl CallPipeline {
             audit: parts.audit,
             tracing: parts.tracing,
         }
+    }
+
+    /// The results of recent calls.
+    pub fn recent_results(&self) -> &RecentResults {
+        &self.recent_results
     }
 
     /// Metrics of finished calls.

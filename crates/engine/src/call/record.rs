@@ -17,7 +17,9 @@ use crate::trace::CallSpan;
 use std::sync::Arc;
 use tokio::time::Instant;
 use toolbooth_core::audit::AuditEntry;
-use toolbooth_core::call::{Approval, Draft, IncomingCall, Sealed, ServesPlanStep, Warning, fingerprint};
+use toolbooth_core::call::{
+    Approval, CallStage, Draft, IncomingCall, Sealed, ServesPlanStep, StageTimes, Warning, fingerprint,
+};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Tool;
 use toolbooth_core::effects::Basis;
@@ -52,6 +54,7 @@ pub(crate) struct CallRecord {
     pipeline: Arc<CallPipeline>,
     id: Uuid,
     started: Instant,
+    stages: StageTimes,
     user: Arc<str>,
     /// The tool, once the caller is known to be permitted to use it.
     tool: Option<Arc<Tool>>,
@@ -134,6 +137,7 @@ impl CallRecord {
             pipeline: pipeline.clone(),
             id,
             started: Instant::now(),
+            stages: StageTimes::default(),
             user: incoming.caller.user.clone(),
             tool: None,
             entry,
@@ -170,6 +174,11 @@ impl CallRecord {
     /// The call's id.
     pub(crate) fn id(&self) -> Uuid {
         self.id
+    }
+
+    /// Notes that the call enters a stage.
+    pub(crate) fn enter(&mut self, stage: CallStage) {
+        self.stages.enter(stage, self.started.elapsed());
     }
 
     /// Looks up the files named in the arguments, if the tool takes files.

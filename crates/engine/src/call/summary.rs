@@ -98,6 +98,9 @@ impl AnswerSummary {
         if let Some(waited) = path.waited {
             detail.number("waited_ms", u64::try_from(waited.as_millis()).unwrap_or(u64::MAX));
         }
+        if let Some(stages) = &path.stages {
+            detail.raw("stages", stages);
+        }
         if let Some(bytes) = self.result_bytes {
             detail.number(RESULT_BYTES, bytes as u64);
         }
@@ -131,6 +134,8 @@ impl AnswerSummary {
 pub(super) struct CallPath<'a> {
     /// The time before the call was sent, for example while a person was asked; `None` if it was not sent.
     pub(super) waited: Option<Duration>,
+    /// When the call entered each stage, as `StageTimes::stored` writes it.
+    pub(super) stages: Option<RawJson>,
     /// The failed attempts.
     pub(super) attempts: &'a AttemptLog,
     /// The held call that was approved before the call ran.
@@ -153,7 +158,7 @@ mod tests {
     }
 
     fn path(attempts: &AttemptLog) -> CallPath<'_> {
-        CallPath { waited: None, attempts, held: None, letter: None }
+        CallPath { waited: None, stages: None, attempts, held: None, letter: None }
     }
 
     #[test]

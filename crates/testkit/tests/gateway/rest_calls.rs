@@ -131,6 +131,40 @@ async fn record_of_a_call_is_for_its_user_and_administrators() {
     assert!(refused["title"].as_str().is_some_and(|title| title.contains("`tool_error`")), "{refused}");
 }
 
+/// The names, the time that `dispatch` took in milliseconds, and whether each stage begins where the one before it ends.
+fn stages(record: &Value) -> (Vec<&str>, u64, bool) {
+    let list: &[Value] = record["stages"].as_array().map_or(&[], Vec::as_slice);
+    let number = |stage: &Value, key: &str| stage[key].as_u64().expect("a number");
+    let names = list.iter().filter_map(|stage| stage["name"].as_str()).collect();
+    let dispatch = list.iter().filter(|stage| stage["name"] == "dispatch");
+    let dispatch_us: u64 = dispatch.map(|stage| number(stage, "duration_us")).sum();
+    let joined = list.windows(2).all(|pair| {
+        number(&pair[0], "start_us") + number(&pair[0], "duration_us") == number(&pair[1], "start_us")
+    });
+    (names, dispatch_us / 1_000, joined)
+}
+
+#[tokio::test]
+async fn record_of_a_call_shows_the_time_of_each_stage() {
+    let (_home, gateway) = gateway("both").await;
+    let http = gateway.http();
+    let record_of = async |tool: &str, arguments: &str| {
+        http.post_json(&format!("/tools/{tool}/call"), arguments).await;
+        let id = http.get_json("/calls?limit=1").await["calls"][0]["id"].as_str().expect("an id").to_owned();
+        http.get_json(&format!("/calls/{id}")).await
+    };
+    let record = record_of("srv_slow", r#"{"arguments":{"ms":80}}"#).await;
+    let (names, dispatch_ms, joined) = stages(&record);
+    let all = ["resolve", "authorise", "draft", "judge", "seal", "route", "dispatch", "shape", "record"];
+    assert_eq!((names.as_slice(), joined), (&all[..], true), "{record}");
+    assert!((80..10_000).contains(&dispatch_ms), "{record}");
+
+    let record = record_of("srv_slow", r#"{"arguments":{"ms":"much"}}"#).await;
+    assert_eq!(stages(&record).0, ["resolve", "authorise", "draft", "record"], "{record}");
+    let record = record_of("srv_missing", "{}").await;
+    assert!(record["stages"].is_null(), "an unknown tool does not show where the call ended: {record}");
+}
+
 #[tokio::test]
 async fn calls_are_found_by_client_session_time_and_name() {
     let (_home, gateway) = gateway("both").await;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use toolbooth_core::audit::AuditEntry;
+use toolbooth_core::call::CallStage;
 use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::held::HeldOutcome;
@@ -27,6 +28,8 @@ const MAX_STORED_RESULT_BYTES: usize = 1 << 20;
 /// The pause before the outcome of a held call is recorded again, and the number of attempts.
 const FINISH_PAUSE: Duration = Duration::from_secs(5);
 const FINISH_ATTEMPTS: u32 = 720;
+/// The code of a call of a tool that does not exist, or that the caller may not use.
+const UNKNOWN_TOOL: &str = "call.unknown-tool";
 
 /// Records the outcome of a held call when the database answers again. Otherwise the call would stay approved until this
 /// gateway ends.
@@ -42,13 +45,21 @@ async fn finish_later(store: Arc<dyn Store>, held: Uuid, outcome: HeldOutcome, t
 impl CallRecord {
     /// Records how the call ended. The dead letter of a failed call is on disk before the caller gets the error.
     pub(crate) async fn close(mut self, mut answer: Result<Answer, Problem>) -> Result<Answer, Problem> {
+        self.enter(CallStage::Record);
         if let (Err(problem), Some(failed_call)) = (&mut answer, self.failed_call.take()) {
             let approval = if self.approvals > 0 { PersonApproval::Given } else { PersonApproval::NotNeeded };
             let keeping = self.pipeline.dead_letters.keep(*failed_call, self.id, approval, problem);
             self.letter = Box::pin(keeping).await;
         }
+        let (pipeline, id, user) = (self.pipeline.clone(), self.id, self.user.clone());
+        let has_record = self.entry.is_some();
         let disclosure = pin!(self.ended(&answer)).await;
-        disclosure.apply(answer)
+        let answer = disclosure.apply(answer);
+        if has_record && let Ok(Answer::Result { result, .. }) = &answer {
+            let max_bytes = pipeline.terms.load().results.recent_bytes;
+            pipeline.recent_results.keep(id, &user, result, max_bytes);
+        }
+        answer
     }
 
     fn ended(mut self, answer: &Result<Answer, Problem>) -> impl Future<Output = Disclosure> + Send + use<> {
@@ -78,7 +89,12 @@ impl CallRecord {
     /// The audit row of the ended call, with a summary of its answer.
     fn finished_entry(&mut self, end: &CallEnd) -> Option<AuditEntry> {
         let entry = self.entry.take()?;
+        // A tool that the caller may not use must look unknown, so the record does not tell at which stage the call ended.
+        let looks_unknown = end.code.as_deref() == Some(UNKNOWN_TOOL);
+        let stages =
+            (!looks_unknown && !self.stages.is_empty()).then(|| self.stages.stored(self.started.elapsed()));
         let path = CallPath {
+            stages,
             waited: self.sent.as_ref().map(|sent| sent.at.saturating_duration_since(self.started)),
             attempts: &self.attempts,
             held: self.held_calls.last().map(|held| held.id),
@@ -112,7 +128,7 @@ impl CallRecord {
     /// Emits the event and ends the trace span of the call.
     fn emit_end(&mut self, end: &CallEnd, took: Duration) {
         // A tool that the caller may not use must look unknown in events, too: they contain only the requested name.
-        let tool = self.tool.as_ref().filter(|_| end.code.as_deref() != Some("call.unknown-tool"));
+        let tool = self.tool.as_ref().filter(|_| end.code.as_deref() != Some(UNKNOWN_TOOL));
         if let Some(span) = self.span.take() {
             span.end(self.id, tool, end.outcome, end.code.as_ref());
         }
@@ -214,6 +230,7 @@ impl Drop for CallRecord {
             pipeline: self.pipeline.clone(),
             id: self.id,
             started: self.started,
+            stages: std::mem::take(&mut self.stages),
             user: self.user.clone(),
             tool: None,
             entry: self.entry.take(),

@@ -10,6 +10,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use toolbooth_core::audit::AuditRow;
+use toolbooth_core::call::{StageTime, read_stage_times};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::dead_letter::Attempt;
 use toolbooth_core::fault::{Blame, Problem};
@@ -101,6 +102,17 @@ pub struct CallAttemptView {
     code: Option<String>,
 }
 
+/// One stage of a call.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CallStageView {
+    /// The stage: `resolve`, `authorise`, `draft`, `judge`, `ask` (waits for a person), `seal`, `route`, `dispatch`, `shape`
+    /// or `record`. A call enters a stage again after an approval.
+    name: String,
+    /// When it began, in microseconds after the call began.
+    start_us: u64,
+    duration_us: u64,
+}
+
 /// The record of a call.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CallRecordView {
@@ -109,6 +121,9 @@ pub struct CallRecordView {
     /// When it began, in milliseconds since 1970.
     at_ms: i64,
     duration_ms: u64,
+    /// The stages that it passed, in their order. Not in lists, and absent if its tool is unknown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stages: Vec<CallStageView>,
     /// The time before it was sent, for example while a person was asked. Absent if it was not sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     waited_ms: Option<u64>,
@@ -157,9 +172,14 @@ pub struct CallRecordView {
     arguments_preview: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments_sha256: Option<String>,
-    /// The size of the result. The result itself is not stored.
+    /// The size of the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     result_bytes: Option<u64>,
+    /// The result, for the user of the call, as long as it is in the memory of this gateway (`results.recent_bytes`; up to
+    /// 64 KiB each). Not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    result: Option<RawJson>,
     /// The files that the call returned.
     #[schema(value_type = Vec<Object>)]
     artifacts: Vec<RawJson>,
@@ -235,6 +255,7 @@ pub async fn list(
     let (rows, next_before) = audit::page(&rest.door.engine, &caller, filter).await?;
     let mut calls: Vec<CallRecordView> = rows.into_iter().map(view).collect();
     for call in &mut calls {
+        call.stages.clear();
         complete(&rest, &caller, call).await?;
     }
     Ok(Json(CallsPage { calls, next_before }))
@@ -270,9 +291,12 @@ pub async fn show(
         message: format!("there is no record of a call `{call}`"),
         hint: Some("`toolbooth calls list` shows your calls; a running call has no record yet".into()),
     })?;
-    let mut call = view(row);
-    complete(&rest, &caller, &mut call).await?;
-    Ok(Json(call))
+    let mut record = view(row);
+    complete(&rest, &caller, &mut record).await?;
+    if record.user == caller.user {
+        record.result = rest.door.engine.calls().recent_results().of(call, &caller.user);
+    }
+    Ok(Json(record))
 }
 
 /// Adds what has become of a call since its row was written, and the name that clients use now.
@@ -335,6 +359,7 @@ fn view(row: AuditRow) -> CallRecordView {
         id: entry.call_id.map(|id| id.to_string()).unwrap_or_default(),
         at_ms: entry.at_ms.saturating_sub(i64::try_from(duration_ms).unwrap_or(0)),
         duration_ms,
+        stages: detail.member("stages").map(|stored| stages(&stored)).unwrap_or_default(),
         waited_ms,
         user: entry.user,
         persona: entry.persona,
@@ -352,6 +377,7 @@ fn view(row: AuditRow) -> CallRecordView {
         arguments_preview: entry.arguments_preview,
         arguments_sha256: entry.arguments_sha256.map(|hash| hex(&hash)),
         result_bytes: number("result_bytes"),
+        result: None,
         artifacts: detail.member("artifacts").and_then(|list| list.elements().ok()).unwrap_or_default(),
         artifacts_left_out: number("artifacts_left_out"),
         display: detail.member("display"),
@@ -362,6 +388,13 @@ fn view(row: AuditRow) -> CallRecordView {
         trace: text("trace"),
         audit_seq: seq,
     }
+}
+
+fn stages(stored: &RawJson) -> Vec<CallStageView> {
+    let stages = read_stage_times(stored).into_iter();
+    stages
+        .map(|StageTime { name, start_us, duration_us }| CallStageView { name, start_us, duration_us })
+        .collect()
 }
 
 fn failed_attempt(attempt: &Attempt) -> CallAttemptView {
