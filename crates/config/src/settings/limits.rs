@@ -78,7 +78,6 @@ pub struct ResultSettings {
     pub recent_bytes: u64,
 }
 
-
 impl Default for ResultSettings {
     fn default() -> Self {
         Self { inspect: true, recent_bytes: 8 << 20 }
