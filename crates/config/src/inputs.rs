@@ -91,6 +91,13 @@ pub enum FileDiscovery {
     NamedOnly,
 }
 
+/// The home folder of this account, for a program that was started without `HOME`. Accounts of services often name a
+/// folder that does not exist.
+fn account_home() -> Option<PathBuf> {
+    let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok()??;
+    Some(user.dir).filter(|folder| folder.parent().is_some() && folder.is_dir())
+}
+
 impl Sources {
     /// Reads the environment, the working folder and the home directory of this process.
     pub fn from_process() -> Self {
@@ -101,7 +108,7 @@ impl Sources {
         let folder = |name: &str| env.get(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         Self {
             cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
-            home: folder("HOME").or_else(|| folder("USERPROFILE")),
+            home: folder("HOME").or_else(|| folder("USERPROFILE")).or_else(account_home),
             xdg_config_home: folder("XDG_CONFIG_HOME"),
             system_dir: PathBuf::from("/etc/toolbooth"),
             user_id: Some(nix::unistd::geteuid().as_raw()),

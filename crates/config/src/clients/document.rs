@@ -1,5 +1,6 @@
 //! Edits the entries of a client's configuration and keeps its comments and order.
 
+use super::name_lists::{ListEdit, NameList};
 use super::spec::{ClientId, GATEWAY_NAME};
 use super::yaml_text;
 use crate::parse::Syntax;
@@ -49,6 +50,11 @@ impl ClientDocument {
             }
         };
         Ok(Self { client, body })
+    }
+
+    /// The client of the file.
+    pub(super) fn client(&self) -> ClientId {
+        self.client
     }
 
     /// The keys from the top of the file to the servers.
@@ -152,6 +158,35 @@ impl ClientDocument {
         }
     }
 
+    /// Changes a list of servers. Only files in JSON have such lists.
+    pub(super) fn edit_list(&mut self, list: &NameList, edit: &ListEdit) {
+        let DocumentBody::Json(root) = &self.body else { return };
+        let Some((last, outer)) = list.keys.split_last() else {
+            if let (Some(object), ListEdit::RemoveKey(key)) = (root.object_value(), edit) {
+                object.get(key).into_iter().for_each(|member| member.remove());
+            }
+            return;
+        };
+        let object = outer
+            .iter()
+            .try_fold(root.object_value(), |object, key| Some(object?.object_value(key)))
+            .flatten();
+        let Some(object) = object else { return };
+        match edit {
+            ListEdit::Append(element) => {
+                object.array_value(last).into_iter().for_each(|array| drop(array.append(jsonc_of(element))));
+            }
+            ListEdit::Remove(index) => {
+                let elements = object.array_value(last).map(|array| array.elements()).unwrap_or_default();
+                elements.into_iter().nth(*index).into_iter().for_each(|element| element.remove());
+            }
+            ListEdit::RemoveKey(key) => {
+                let member = object.object_value(last).and_then(|members| members.get(key));
+                member.into_iter().for_each(|member| member.remove());
+            }
+        }
+    }
+
     /// Removes the gateway's entry, or restores the entry of an earlier version of the file. Returns false if there is no
     /// entry.
     pub fn disconnect(&mut self, earlier: Option<&Self>) -> Result<bool, String> {
@@ -169,7 +204,26 @@ impl ClientDocument {
         if !had_servers {
             self.drop_empty_servers();
         }
+        self.withdraw(&self.client.spec().own_lists(), earlier);
         Ok(true)
+    }
+
+    /// Takes the gateway out of the lists that allow it, unless an earlier version of the file has it. Returns whether
+    /// anything was changed.
+    pub(super) fn withdraw(&mut self, lists: &[&'static NameList], earlier: Option<&Self>) -> bool {
+        let (Ok(now), before) = (self.value(), earlier.and_then(|earlier| earlier.value().ok())) else {
+            return false;
+        };
+        let mut is_changed = false;
+        for list in lists {
+            let Some((found, _)) = list.find(&now).into_iter().next() else { continue };
+            let before = before.as_ref().and_then(|before| Some(list.find(before).into_iter().next()?.0));
+            for edit in list.withdrawal(found, before) {
+                self.edit_list(list, &edit);
+                is_changed = true;
+            }
+        }
+        is_changed
     }
 
     fn has_servers(&self) -> bool {

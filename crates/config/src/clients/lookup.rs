@@ -66,6 +66,12 @@ impl ClientId {
         self.default_file(sources).into_iter().filter(has_folder).collect()
     }
 
+    /// The client that a file on this machine belongs to.
+    pub fn of_file_here(path: &Path, sources: &Sources) -> Option<Self> {
+        let known = Self::all().find(|client| client.user_files(sources).iter().any(|file| file == path));
+        known.or_else(|| Self::of_file(path))
+    }
+
     /// The client that a file belongs to, judged by its path.
     pub fn of_file(path: &Path) -> Option<Self> {
         let folder = path.parent()?.file_name().and_then(|name| name.to_str()).unwrap_or_default();

@@ -5,6 +5,7 @@
 
 mod document;
 mod lookup;
+mod name_lists;
 mod pages;
 mod rewire;
 mod spec;
@@ -12,8 +13,9 @@ mod table;
 mod yaml_text;
 
 pub use document::ClientDocument;
+pub use name_lists::{ListEffect, ListForm, NameList};
 pub use pages::{client_page, clients_index};
-pub use rewire::{put_back, rewire, sample};
+pub use rewire::{admit_in_file, closed_lists, put_back, rewire, sample, withdraw_from_file};
 pub use spec::{
     BaseFolder, ClientFilePlace, ClientId, ClientSpec, EntryForm, EntryPlace, GATEWAY_NAME, GatewayEntry,
     ServerLayout, TimeoutUnit, VariableForm,

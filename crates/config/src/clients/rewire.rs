@@ -1,8 +1,10 @@
 //! Connects a client to the gateway: the new text of its file.
 
 use super::document::ClientDocument;
+use super::name_lists::NameList;
 use super::spec::{ClientId, EntryPlace, GATEWAY_NAME, GatewayEntry, ServerLayout};
 use serde_json::Value as Json;
+use std::path::Path;
 
 /// The text of a client's file with the gateway's entry, and without the entries that it replaces. The error describes
 /// why the file cannot be edited.
@@ -16,10 +18,7 @@ pub fn rewire(
     let Some(words) = spec.entry(GATEWAY_NAME, entry) else {
         return Err("it does not support URLs".to_owned());
     };
-    let (mark, body) = match text.strip_prefix('\u{feff}') {
-        Some(body) => ("\u{feff}", body),
-        None => ("", text),
-    };
+    let (mark, body) = split_mark(text);
     let mut document = ClientDocument::parse(client, body)?;
     let mut expected = document.value()?;
     for place in replaced {
@@ -28,6 +27,7 @@ pub fn rewire(
     }
     let section = document.section();
     document.put(GATEWAY_NAME, &words)?;
+    admit(&mut document, &mut expected, &spec.own_lists(), &words);
     put_in(&mut expected, spec.layout, &section, GATEWAY_NAME, words);
     let edited = document.text();
     // The editors are careful, but a user's file must not be damaged by an unusual notation.
@@ -38,13 +38,105 @@ pub fn rewire(
     }
 }
 
+impl ClientDocument {
+    /// Adds or replaces the gateway's entry, and makes the client use it if a list in the same file does not name it.
+    pub fn connect(&mut self, words: &Json) -> Result<(), String> {
+        self.put(GATEWAY_NAME, words)?;
+        let mut value = self.value()?;
+        let lists = self.client().spec().own_lists();
+        admit(self, &mut value, &lists, words);
+        Ok(())
+    }
+}
+
+/// Makes the client use the gateway if its lists do not name it. Returns the names of the lists that were changed.
+fn admit(
+    document: &mut ClientDocument,
+    value: &mut Json,
+    lists: &[&'static NameList],
+    words: &Json,
+) -> Vec<String> {
+    let mut changed = Vec::new();
+    for list in lists.iter().filter(|list| !list.is_per_project()) {
+        let Some((found, _)) = list.find(value).into_iter().next() else { continue };
+        let edits = list.admission(found, words);
+        let target = list.keys.iter().try_fold(&mut *value, |value, key| value.get_mut(key));
+        let (Some(target), false) = (target, edits.is_empty()) else { continue };
+        for edit in edits {
+            document.edit_list(list, &edit);
+            edit.apply(target);
+        }
+        changed.push(list.shown());
+    }
+    changed
+}
+
+/// The lists in the file of a client's servers that have to be changed so that the client uses the gateway.
+pub fn closed_lists(client: ClientId, text: &str, entry: &GatewayEntry) -> Vec<String> {
+    let spec = client.spec();
+    let parsed = ClientDocument::parse(client, text.trim_start_matches('\u{feff}'));
+    let (Some(words), Ok(mut document)) = (spec.entry(GATEWAY_NAME, entry), parsed) else {
+        return Vec::new();
+    };
+    let Ok(mut value) = document.value() else { return Vec::new() };
+    admit(&mut document, &mut value, &spec.own_lists(), &words)
+}
+
+/// The text of a file with lists of servers after which the client uses the gateway, and the names of the lists that were
+/// changed; `None` if it uses the gateway already.
+pub fn admit_in_file(
+    client: ClientId,
+    path: &Path,
+    text: &str,
+    entry: &GatewayEntry,
+) -> Result<Option<(String, Vec<String>)>, String> {
+    let spec = client.spec();
+    let Some(words) = spec.entry(GATEWAY_NAME, entry) else { return Ok(None) };
+    let (mark, body) = split_mark(text);
+    let mut document = ClientDocument::parse(client, body)?;
+    let mut expected = document.value()?;
+    let lists = admit(&mut document, &mut expected, &spec.lists_in(path), &words);
+    if lists.is_empty() {
+        return Ok(None);
+    }
+    let edited = document.text();
+    match ClientDocument::parse(client, &edited).and_then(|edited| edited.value()) {
+        Ok(value) if value == expected => Ok(Some((format!("{mark}{edited}"), lists))),
+        _ => Err("its notation is not supported; edit it by hand".to_owned()),
+    }
+}
+
+/// The text of a file with lists of servers without the gateway in its lists of allowed servers; `None` if it is not in
+/// them, or was before.
+pub fn withdraw_from_file(
+    client: ClientId,
+    path: &Path,
+    text: &str,
+    earlier: Option<&str>,
+) -> Result<Option<String>, String> {
+    let (mark, body) = split_mark(text);
+    let mut document = ClientDocument::parse(client, body)?;
+    let earlier = earlier.and_then(|earlier| ClientDocument::parse(client, split_mark(earlier).1).ok());
+    let is_changed = document.withdraw(&client.spec().lists_in(path), earlier.as_ref());
+    Ok(is_changed.then(|| format!("{mark}{}", document.text())))
+}
+
+/// A text without its byte order mark, and the mark.
+fn split_mark(text: &str) -> (&str, &str) {
+    match text.strip_prefix('\u{feff}') {
+        Some(body) => ("\u{feff}", body),
+        None => ("", text),
+    }
+}
+
 /// The text of a client's file without the gateway, and with the entries of an earlier version of the file that it does
 /// not have. All other changes since then stay.
-pub fn put_back(client: ClientId, text: &str, earlier: &str) -> Result<String, String> {
+pub fn put_back(client: ClientId, path: &Path, text: &str, earlier: &str) -> Result<String, String> {
     let layout = client.spec().layout;
-    let body = |text: &str| text.trim_start_matches('\u{feff}').to_owned();
-    let mut document = ClientDocument::parse(client, &body(text))?;
-    let before = ClientDocument::parse(client, &body(earlier))?;
+    let (mark, text) = split_mark(text);
+    let mut document = ClientDocument::parse(client, text)?;
+    let before = ClientDocument::parse(client, split_mark(earlier).1)?;
+    document.withdraw(&client.spec().lists_in(path), Some(&before));
     let mut expected = document.value()?;
     let section = document.section();
     document.remove(&section, GATEWAY_NAME)?;
@@ -58,7 +150,7 @@ pub fn put_back(client: ClientId, text: &str, earlier: &str) -> Result<String, S
     }
     let edited = document.text();
     match ClientDocument::parse(client, &edited).and_then(|edited| edited.value()) {
-        Ok(value) if value == expected => Ok(edited),
+        Ok(value) if value == expected => Ok(format!("{mark}{edited}")),
         _ => Err("its notation is not supported; edit it by hand".to_owned()),
     }
 }
@@ -240,7 +332,8 @@ mod tests {
     fn old_entries_are_put_back_and_later_changes_stay() {
         let earlier = r#"{"n": 1, "mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}, "projects": {"/p": {"mcpServers": {"c": {"command": "c"}}}}}"#;
         let now = r#"{"n": 2, "mcpServers": {"toolbooth": {"command": "t"}, "b": {"command": "new"}}, "projects": {"/p": {"mcpServers": {}, "x": 1}}}"#;
-        let text = put_back(ClientId::ClaudeCode, now, earlier).expect("it can be edited");
+        let text = put_back(ClientId::ClaudeCode, Path::new(".claude.json"), now, earlier)
+            .expect("it can be edited");
         let value = ClientDocument::parse(ClientId::ClaudeCode, &text).expect("it parses").value();
         let expected = serde_json::json!({
             "n": 2,
@@ -250,7 +343,8 @@ mod tests {
         assert_eq!(value, Ok(expected));
         let earlier = "extensions:\n  a: {cmd: a}\nm: 1\n";
         let now = "extensions:\n  toolbooth: {cmd: t}\nm: 2\n";
-        let text = put_back(ClientId::Goose, now, earlier).expect("it can be edited");
+        let text =
+            put_back(ClientId::Goose, Path::new("config.yaml"), now, earlier).expect("it can be edited");
         assert_eq!(text, "extensions:\n  a:\n    cmd: a\nm: 2\n");
     }
 

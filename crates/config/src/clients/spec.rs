@@ -1,10 +1,11 @@
 //! The types of the table of clients: their files, and the form of their entries.
 
+use super::name_lists::NameList;
 use crate::inputs::Sources;
 use crate::parse::Syntax;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The name of the gateway's entry in a client's configuration.
 pub const GATEWAY_NAME: &str = "toolbooth";
@@ -79,6 +80,8 @@ pub struct ClientSpec {
     pub variables: VariableForm,
     /// The unit of `timeout` in its entries.
     pub timeout: TimeoutUnit,
+    /// The lists of allowed and disabled servers beside its servers.
+    pub lists: &'static [NameList],
     /// What the user does so that a change takes effect.
     pub apply: &'static str,
     /// A remark for the guide; may be empty.
@@ -168,7 +171,7 @@ impl ClientFilePlace {
     }
 
     /// The path of the file; `None` if its base folder is unknown.
-    pub(super) fn resolve(&self, sources: &Sources) -> Option<PathBuf> {
+    pub(crate) fn resolve(&self, sources: &Sources) -> Option<PathBuf> {
         let home = sources.home.clone();
         let set = |name: &str| sources.env.get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let base = match self.base {
@@ -177,9 +180,15 @@ impl ClientFilePlace {
             BaseFolder::MacSupport => home?.join("Library/Application Support"),
             BaseFolder::Roaming => set("APPDATA")?,
             BaseFolder::Env(name) => set(name)?,
+            BaseFolder::EnvOrHome(name, "") => set(name).or(home)?,
             BaseFolder::EnvOrHome(name, folder) => set(name).or_else(|| Some(home?.join(folder)))?,
         };
         Some(if self.path.is_empty() { base } else { base.join(self.path) })
+    }
+
+    /// Whether a file has the name of this one.
+    pub(super) fn has_name_of(&self, file: &Path) -> bool {
+        Path::new(self.path).file_name() == file.file_name()
     }
 
     /// Whether this place is used on the system that the program was built for.
@@ -200,6 +209,7 @@ impl ClientFilePlace {
             BaseFolder::MacSupport => "~/Library/Application Support".to_owned(),
             BaseFolder::Roaming => "%APPDATA%".to_owned(),
             BaseFolder::Env(name) => format!("${name}"),
+            BaseFolder::EnvOrHome(_, "") => "~".to_owned(),
             BaseFolder::EnvOrHome(_, folder) => format!("~/{folder}"),
         };
         if self.path.is_empty() { base } else { format!("{base}/{}", self.path) }

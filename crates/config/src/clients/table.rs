@@ -1,5 +1,6 @@
 //! The table of clients: where each keeps its servers, and how it writes an entry.
 
+use super::name_lists::{ListEffect, ListForm, NameList, list_in, own_list};
 use super::spec::{
     BaseFolder, ClientFilePlace, ClientId, ClientSpec, EntryForm, ServerLayout, TimeoutUnit, VariableForm,
     env_or_home, home, user_config,
@@ -19,9 +20,51 @@ const COMMON: ClientSpec = ClientSpec {
     form: EntryForm::PLAIN,
     variables: VariableForm::Literal,
     timeout: TimeoutUnit::Seconds,
+    lists: &[],
     apply: "Restart it.",
     note: "",
 };
+
+/// The settings of Claude Code, which have rules for servers.
+const CLAUDE_SETTINGS: ClientFilePlace = env_or_home("CLAUDE_CONFIG_DIR", ".claude", "settings.json");
+
+/// The lists of Claude Code.
+const CLAUDE_LISTS: &[NameList] = &[
+    own_list(&["disabledMcpServers"], ListEffect::Disables, ListForm::Names),
+    own_list(&["projects", "*", "disabledMcpServers"], ListEffect::Disables, ListForm::Names),
+    list_in(CLAUDE_SETTINGS, &["allowedMcpServers"], ListEffect::Allows, ListForm::Rules),
+    list_in(CLAUDE_SETTINGS, &["deniedMcpServers"], ListEffect::Disables, ListForm::Rules),
+];
+
+/// The lists of Gemini CLI; the last two are those of its older versions.
+const GEMINI_LISTS: &[NameList] = &[
+    own_list(&["mcp", "allowed"], ListEffect::Allows, ListForm::Names),
+    own_list(&["mcp", "excluded"], ListEffect::Disables, ListForm::Names),
+    list_in(
+        env_or_home("GEMINI_CLI_HOME", "", ".gemini/mcp-server-enablement.json"),
+        &[],
+        ListEffect::Disables,
+        ListForm::Switches,
+    ),
+    own_list(&["allowMCPServers"], ListEffect::Allows, ListForm::Names),
+    own_list(&["excludeMCPServers"], ListEffect::Disables, ListForm::Names),
+];
+
+/// The lists of Qwen Code; the last two are those of its older versions.
+const QWEN_LISTS: &[NameList] = &[
+    own_list(&["mcp", "allowed"], ListEffect::Allows, ListForm::Patterns),
+    own_list(&["mcp", "excluded"], ListEffect::Disables, ListForm::Patterns),
+    own_list(&["allowMCPServers"], ListEffect::Allows, ListForm::Patterns),
+    own_list(&["excludeMCPServers"], ListEffect::Disables, ListForm::Patterns),
+];
+
+/// The list of Copilot CLI.
+const COPILOT_LISTS: &[NameList] = &[list_in(
+    env_or_home("COPILOT_HOME", ".copilot", "settings.json"),
+    &["disabledMcpServers"],
+    ListEffect::Disables,
+    ListForm::Names,
+)];
 
 /// Every client, in the order in which they are listed.
 pub static CLIENTS: [ClientSpec; 20] = [
@@ -43,12 +86,13 @@ pub static CLIENTS: [ClientSpec; 20] = [
         id: ClientId::ClaudeCode,
         name: "claude-code",
         title: "Claude Code",
-        files: &[home(".claude.json")],
+        files: &[env_or_home("CLAUDE_CONFIG_DIR", "", ".claude.json")],
         form: EntryForm { stdio_type: Some("stdio"), http: Some(("url", Some("http"))), ..EntryForm::PLAIN },
         variables: VariableForm::Braces,
         timeout: TimeoutUnit::Milliseconds,
         apply: "Start a new session.",
         note: "Servers of single projects (`projects` in the same file) are imported too and run in their project's folder. A `.mcp.json` in a project is not changed, because it is shared with others.",
+        lists: CLAUDE_LISTS,
         ..COMMON
     },
     ClientSpec {
@@ -65,6 +109,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         name: "vscode",
         title: "VS Code",
         files: &[
+            ClientFilePlace::new(BaseFolder::Env("VSCODE_PORTABLE"), "user-data/User/mcp.json"),
             ClientFilePlace::new(BaseFolder::Config, "Code/User/mcp.json"),
             ClientFilePlace::new(BaseFolder::MacSupport, "Code/User/mcp.json"),
             ClientFilePlace::new(BaseFolder::Roaming, "Code/User/mcp.json"),
@@ -95,12 +140,13 @@ pub static CLIENTS: [ClientSpec; 20] = [
         id: ClientId::Gemini,
         name: "gemini",
         title: "Gemini CLI",
-        files: &[home(".gemini/settings.json")],
+        files: &[env_or_home("GEMINI_CLI_HOME", "", ".gemini/settings.json")],
         project_files: &[".gemini/settings.json"],
         form: EntryForm { http: Some(("url", Some("http"))), ..EntryForm::PLAIN },
         variables: VariableForm::Dollar,
         timeout: TimeoutUnit::Milliseconds,
         apply: "Start a new session.",
+        lists: GEMINI_LISTS,
         ..COMMON
     },
     ClientSpec {
@@ -131,7 +177,13 @@ pub static CLIENTS: [ClientSpec; 20] = [
         id: ClientId::Opencode,
         name: "opencode",
         title: "opencode",
-        files: &[user_config("opencode/opencode.json"), user_config("opencode/opencode.jsonc")],
+        files: &[
+            ClientFilePlace::new(BaseFolder::Env("OPENCODE_CONFIG"), ""),
+            ClientFilePlace::new(BaseFolder::Env("OPENCODE_CONFIG_DIR"), "opencode.json"),
+            ClientFilePlace::new(BaseFolder::Env("OPENCODE_CONFIG_DIR"), "opencode.jsonc"),
+            user_config("opencode/opencode.json"),
+            user_config("opencode/opencode.jsonc"),
+        ],
         project_files: &["opencode.json", "opencode.jsonc"],
         section: "mcp",
         form: EntryForm {
@@ -208,6 +260,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         variables: VariableForm::Dollar,
         timeout: TimeoutUnit::Milliseconds,
         apply: "Start a new session.",
+        lists: COPILOT_LISTS,
         ..COMMON
     },
     ClientSpec {
@@ -215,7 +268,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         name: "continue",
         title: "Continue",
         syntax: Syntax::Yaml,
-        files: &[home(".continue/config.yaml")],
+        files: &[env_or_home("CONTINUE_GLOBAL_DIR", ".continue", "config.yaml")],
         layout: ServerLayout::NamedList,
         form: EntryForm {
             name_field: true,
@@ -234,6 +287,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         title: "goose",
         syntax: Syntax::Yaml,
         files: &[
+            ClientFilePlace::new(BaseFolder::Env("GOOSE_PATH_ROOT"), "config/config.yaml"),
             ClientFilePlace::new(BaseFolder::Config, "goose/config.yaml"),
             home(".config/goose/config.yaml"),
             ClientFilePlace::new(BaseFolder::Roaming, "Block/goose/config/config.yaml"),
@@ -305,12 +359,13 @@ pub static CLIENTS: [ClientSpec; 20] = [
         id: ClientId::Qwen,
         name: "qwen",
         title: "Qwen Code",
-        files: &[home(".qwen/settings.json")],
+        files: &[env_or_home("QWEN_HOME", ".qwen", "settings.json")],
         project_files: &[".qwen/settings.json"],
         form: EntryForm { http: Some(("httpUrl", None)), ..EntryForm::PLAIN },
         variables: VariableForm::Dollar,
         timeout: TimeoutUnit::Milliseconds,
         apply: "Start a new session.",
+        lists: QWEN_LISTS,
         ..COMMON
     },
 ];

@@ -3,10 +3,57 @@
 use super::read_entry::variable_name;
 use super::{MovedSecret, PlannedServer};
 use crate::expand::references;
+use crate::parse::dotenv::is_variable_name;
 use crate::secrets::{looks_secret, sounds_secret};
 use serde_json::{Map, Value as Json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+
+/// The length from which a user name alone in a URL counts as a token.
+const MIN_TOKEN: usize = 20;
+
+/// The part of an argument that is a secret.
+enum ArgumentSecret {
+    None,
+    Whole,
+    /// The text from a position on, and its name.
+    After(usize, String),
+}
+
+impl ArgumentSecret {
+    /// The secret in the value of an option, or in an argument without one.
+    fn of(option: Option<&str>, text: &str) -> Self {
+        let is_secret = |name: &str, value: &str| sounds_secret(name) || looks_secret(value.trim());
+        // For example `--header "Authorization: Bearer x"`.
+        let is_header = option.is_some_and(|option| matches!(option, "-H" | "--header" | "--headers"));
+        if is_header && let Some((name, value)) = text.split_once(':') {
+            let space = value.len() - value.trim_start().len();
+            return match is_secret(name, value) {
+                true => Self::After(name.len() + 1 + space, name.trim().to_owned()),
+                false => Self::None,
+            };
+        }
+        if option.is_some_and(sounds_secret) || looks_secret(text) || is_secret_json(text) {
+            return Self::Whole;
+        }
+        // For example `docker run -e TOKEN=x`.
+        match text.split_once('=') {
+            Some((name, value)) if is_variable_name(name) && is_secret(name, value) => {
+                Self::After(name.len() + 1, name.to_owned())
+            }
+            _ => Self::None,
+        }
+    }
+}
+
+/// Whether a text is a JSON object with a secret.
+fn is_secret_json(text: &str) -> bool {
+    let has_secret = |(name, value): (&String, &Json)| {
+        value.as_str().is_some_and(|value| !value.is_empty() && (sounds_secret(name) || looks_secret(value)))
+    };
+    let parsed = || serde_json::from_str::<Map<String, Json>>(text).ok();
+    text.starts_with('{') && parsed().is_some_and(|map| map.iter().any(has_secret))
+}
 
 /// Replaces literal secrets with variables.
 pub(super) struct SecretExtractor {
@@ -44,15 +91,17 @@ impl SecretExtractor {
         }
     }
 
-    /// Replaces all literal secrets of an entry with variables.
-    pub(super) fn take_from(&mut self, planned: &mut PlannedServer) {
+    /// Replaces all literal secrets of an entry with variables. The variables of a file of the user count as secrets.
+    pub(super) fn take_from(&mut self, planned: &mut PlannedServer, file_variables: &BTreeSet<String>) {
         let PlannedServer { name, entry: Json::Object(entry), moved, .. } = planned else { return };
         for (key, value) in entry.iter_mut() {
             match (key.as_str(), value) {
-                ("env", Json::Object(map)) => self.map(name, "env", map, moved),
-                ("headers", Json::Object(map)) => self.map(name, "headers", map, moved),
+                ("env", Json::Object(map)) => self.map(name, "env", map, file_variables, moved),
+                ("headers", Json::Object(map)) => self.map(name, "headers", map, &BTreeSet::new(), moved),
                 ("args", Json::Array(args)) => self.args(name, args, moved),
-                ("url" | "uri" | "serverUrl" | "httpUrl", Json::String(url)) => self.url(name, url, moved),
+                ("url" | "uri" | "serverUrl" | "httpUrl", Json::String(url)) => {
+                    self.urls(name, "url", url, moved)
+                }
                 ("oauth", Json::Object(map)) => {
                     for key in ["clientSecret", "client_secret"] {
                         if let Some(Json::String(text)) = map.get_mut(key) {
@@ -70,10 +119,19 @@ impl SecretExtractor {
         }
     }
 
-    fn map(&mut self, server: &str, field: &str, map: &mut Map<String, Json>, moved: &mut Vec<MovedSecret>) {
+    fn map(
+        &mut self,
+        server: &str,
+        field: &str,
+        map: &mut Map<String, Json>,
+        always: &BTreeSet<String>,
+        moved: &mut Vec<MovedSecret>,
+    ) {
         for (key, value) in map.iter_mut() {
             let Json::String(text) = value else { continue };
-            if !(sounds_secret(key) || looks_secret(text)) {
+            let place = format!("{field}.{key}");
+            if !(sounds_secret(key) || looks_secret(text) || always.contains(key)) {
+                self.urls(server, &place, text, moved);
                 continue;
             }
             let wanted = match field {
@@ -81,50 +139,111 @@ impl SecretExtractor {
                 "env" => variable_name(key),
                 _ => format!("{}_{}", variable_name(server), variable_name(key)),
             };
-            self.text(&format!("{field}.{key}"), &wanted, text, moved);
+            self.text(&place, &wanted, text, moved);
         }
     }
 
     fn args(&mut self, server: &str, args: &mut [Json], moved: &mut Vec<MovedSecret>) {
+        let prefix = variable_name(server);
         let mut flag: Option<String> = None;
         for (index, value) in args.iter_mut().enumerate() {
             let Json::String(text) = value else { continue };
             let field = format!("args.{index}");
             let before = flag.take();
-            if let Some((name, secret)) = text.split_once('=').filter(|(name, _)| name.starts_with('-')) {
-                if sounds_secret(name) || looks_secret(secret) {
-                    let wanted = format!("{}_{}", variable_name(server), variable_name(name));
-                    let mut secret = secret.to_owned();
-                    let name = name.to_owned();
-                    self.text(&field, &wanted, &mut secret, moved);
-                    *text = format!("{name}={secret}");
+            let (option, content) = match text.split_once('=').filter(|_| text.starts_with('-')) {
+                Some((option, content)) => (Some(option.to_owned()), content.to_owned()),
+                None if text.starts_with('-') => {
+                    flag = Some(text.clone());
+                    continue;
                 }
-            } else if text.starts_with('-') {
-                flag = Some(text.clone()).filter(|flag| sounds_secret(flag));
-            } else if before.is_some() || looks_secret(text) {
-                let label = before.as_deref().map_or_else(|| "SECRET".to_owned(), variable_name);
-                self.text(&field, &format!("{}_{label}", variable_name(server)), text, moved);
+                None => (None, text.clone()),
+            };
+            let named = option.as_deref().or(before.as_deref());
+            let mut content = content;
+            match ArgumentSecret::of(named, &content) {
+                ArgumentSecret::Whole => {
+                    let before = before.as_deref().filter(|flag| sounds_secret(flag));
+                    let label = option.as_deref().or(before).map_or("SECRET".to_owned(), variable_name);
+                    self.text(&field, &format!("{prefix}_{label}"), &mut content, moved);
+                }
+                ArgumentSecret::After(at, name) => {
+                    let (head, tail) = content.split_at(at);
+                    let wanted = match head.ends_with('=') {
+                        true => variable_name(&name),
+                        false => format!("{prefix}_{}", variable_name(&name)),
+                    };
+                    let (head, mut secret) = (head.to_owned(), tail.to_owned());
+                    self.text(&field, &wanted, &mut secret, moved);
+                    content = format!("{head}{secret}");
+                }
+                ArgumentSecret::None => self.urls(server, &field, &mut content, moved),
             }
+            *text = match option {
+                Some(option) => format!("{option}={content}"),
+                None => content,
+            };
         }
     }
 
-    /// Replaces secret parameters of a URL.
-    fn url(&mut self, server: &str, url: &mut String, moved: &mut Vec<MovedSecret>) {
-        let Some((base, query)) = url.split_once('?') else { return };
-        let mut parts = Vec::new();
-        for part in query.split('&') {
-            let Some((name, secret)) =
-                part.split_once('=').filter(|(name, value)| sounds_secret(name) || looks_secret(value))
-            else {
-                parts.push(part.to_owned());
-                continue;
-            };
-            let mut secret = secret.to_owned();
-            let wanted = format!("{}_{}", variable_name(server), variable_name(name));
-            self.text(&format!("url?{name}"), &wanted, &mut secret, moved);
-            parts.push(format!("{name}={secret}"));
+    /// Replaces the passwords and the secret parameters of all URLs in a text.
+    fn urls(&mut self, server: &str, field: &str, text: &mut String, moved: &mut Vec<MovedSecret>) {
+        // The default value of a variable cannot contain another variable.
+        if text.contains(":-") {
+            return;
         }
-        *url = format!("{base}?{}", parts.join("&"));
+        let mut out = String::new();
+        let mut rest = text.as_str();
+        while let Some((scheme, after)) = rest.split_once("://") {
+            let is_end = |c: char| c.is_whitespace() || "\"'`<>".contains(c);
+            let (url, tail) = after.split_at(after.find(is_end).unwrap_or(after.len()));
+            out.push_str(&format!("{scheme}://{}", self.url(server, field, url, moved)));
+            rest = tail;
+        }
+        out.push_str(rest);
+        *text = out;
+    }
+
+    /// A URL after its scheme, with variables in place of the password and of secret parameters.
+    fn url(&mut self, server: &str, field: &str, url: &str, moved: &mut Vec<MovedSecret>) -> String {
+        let prefix = variable_name(server);
+        let (authority, path) = url.split_at(url.find(['/', '?', '#']).unwrap_or(url.len()));
+        let mut out = match authority.rsplit_once('@') {
+            Some((user, host)) => {
+                let place = format!("{field} (password)");
+                let user = match user.split_once(':') {
+                    Some((user, password)) => {
+                        let mut password = password.to_owned();
+                        self.text(&place, &format!("{prefix}_PASSWORD"), &mut password, moved);
+                        format!("{user}:{password}")
+                    }
+                    // A name alone is a token if it is long.
+                    None if looks_secret(user) || user.len() >= MIN_TOKEN => {
+                        let mut token = user.to_owned();
+                        self.text(&place, &format!("{prefix}_TOKEN"), &mut token, moved);
+                        token
+                    }
+                    None => user.to_owned(),
+                };
+                format!("{user}@{host}")
+            }
+            None => authority.to_owned(),
+        };
+        let (before_fragment, fragment) = path.split_at(path.find('#').unwrap_or(path.len()));
+        let Some((base, query)) = before_fragment.split_once('?') else { return out + path };
+        out.push_str(base);
+        for (index, part) in query.split('&').enumerate() {
+            out.push(if index == 0 { '?' } else { '&' });
+            match part.split_once('=').filter(|(name, value)| sounds_secret(name) || looks_secret(value)) {
+                Some((name, secret)) => {
+                    let mut secret = secret.to_owned();
+                    let wanted = format!("{prefix}_{}", variable_name(name));
+                    self.text(&format!("{field}?{name}"), &wanted, &mut secret, moved);
+                    out.push_str(&format!("{name}={secret}"));
+                }
+                None => out.push_str(part),
+            }
+        }
+        out + fragment
     }
 
     /// Moves one secret to a variable; a scheme such as `Bearer` stays in the text.

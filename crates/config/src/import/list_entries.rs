@@ -45,12 +45,15 @@ fn only_servers(client: ClientId, bytes: &[u8]) -> Option<Vec<u8>> {
     let parsed = CstRootNode::parse(text, &ParseOptions::default()).ok()?.to_serde_value()?;
     let Json::Object(mut whole) = parsed else { return None };
     let section = client.spec().section;
-    whole.retain(|key, _| key == section || key == "projects");
+    let lists = || client.spec().lists.iter().filter(|list| list.file.is_none());
+    let is_list = |key: &String| lists().any(|list| list.keys.first().is_some_and(|first| first == key));
+    let is_of_project = |key: &String| lists().any(|list| list.keys.last().is_some_and(|last| last == key));
+    whole.retain(|key, _| key == section || key == "projects" || is_list(key));
     for project in
         whole.get_mut("projects").and_then(Json::as_object_mut).into_iter().flat_map(Map::values_mut)
     {
         if let Json::Object(fields) = project {
-            fields.retain(|key, _| key == section);
+            fields.retain(|key, _| key == section || is_of_project(key));
         }
     }
     serde_json::to_vec(&whole).ok()

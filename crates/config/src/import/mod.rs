@@ -2,10 +2,12 @@
 //! unchanged, and can be undone.
 
 mod apply;
+mod client_env_file;
 mod extract_secrets;
 mod gateway_addresses;
 mod list_entries;
 mod read_entry;
+mod server_lists;
 
 pub use apply::{AppliedImport, UndoneImport, undo};
 
@@ -197,7 +199,10 @@ pub struct UnreadableClientFile {
 pub fn plan(sources: &Sources, from: &ImportFrom) -> Result<ImportPlan, ImportError> {
     let (client, looked) = match from {
         ImportFrom::Client(client) => (Some(*client), client.files(sources)),
-        ImportFrom::File(path) => (ClientId::of_file(path), vec![sources.absolute(path)]),
+        ImportFrom::File(path) => {
+            let path = sources.absolute(path);
+            (ClientId::of_file_here(&path, sources), vec![path])
+        }
     };
     let mut input = ImportInput::default();
     for path in &looked {
@@ -283,7 +288,7 @@ fn settle(sources: &Sources, input: ImportInput) -> Result<ImportPlan, ImportErr
     let gateway = GatewayAddresses::of(sources, loaded.as_ref());
     let mut servers: Vec<PlannedServer> = Vec::new();
     let mut covered = Vec::new();
-    for FoundServer { name, entry, from, section, notes } in found {
+    for FoundServer { name, entry, from, section, notes, file_variables } in found {
         let place = EntryPlace { file: from.clone(), section, name: name.clone() };
         let entry = Json::Object(entry);
         let mut planned = PlannedServer { name, entry, from, place, moved: Vec::new(), notes };
@@ -297,7 +302,7 @@ fn settle(sources: &Sources, input: ImportInput) -> Result<ImportPlan, ImportErr
             planned.notes.push(format!("named `{}` in the client's file", planned.name));
             planned.name = plain;
         }
-        extractor.take_from(&mut planned);
+        extractor.take_from(&mut planned, &file_variables);
         match settle_name(&planned, &taken, &servers) {
             Ok(name) => {
                 if name != planned.name {

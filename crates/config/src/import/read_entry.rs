@@ -1,10 +1,13 @@
 //! Converts the entries of other clients to our fields.
 
 use super::Skipped;
+use super::client_env_file::ClientEnvFile;
 use super::list_entries::{ClientSource, RawEntry, project_of, raw_servers};
+use super::server_lists::{ServerLists, TurnedOff};
 use crate::clients::{ClientId, TimeoutUnit, VariableForm};
 use crate::node::{MapKey, Node, Value};
 use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A server of another client, converted to our fields.
@@ -15,6 +18,8 @@ pub(super) struct FoundServer {
     /// The keys from the top of the file to the servers.
     pub section: Vec<String>,
     pub notes: Vec<String>,
+    /// The variables that the client read from a file of the user; they count as secrets.
+    pub file_variables: BTreeSet<String>,
 }
 
 /// Reads the servers of a client's file.
@@ -24,20 +29,48 @@ pub(super) fn servers(
     found: &mut Vec<FoundServer>,
     skipped: &mut Vec<Skipped>,
 ) {
+    let lists = ServerLists::read(source, &node.used());
     for RawEntry { name, node: entry, note, section, project } in raw_servers(source, node) {
         let notes = note.into_iter().collect();
+        let own_project = project.clone();
         let project = project.or_else(|| project_of(source));
-        let mut reading = ClientEntryReader { source, project, notes, refusal: None };
+        let mut reading = ClientEntryReader { source, project, notes, refusal: None, env_file: None };
         let fields = match entry.members() {
             Some(members) => reading.fields(members),
             None => Err(format!("its entry is {}", entry.kind())),
         };
         match fields {
-            Ok(entry) => {
+            Ok(mut entry) => {
                 let from = source.path.to_owned();
-                found.push(FoundServer { name, entry, from, section, notes: reading.notes });
+                let file_variables = reading.add_file_variables(&mut entry);
+                let mut notes = reading.notes;
+                let verdict = lists.verdict(&name, &entry, own_project.as_deref());
+                notes.extend(turn_off(&mut entry, verdict));
+                found.push(FoundServer { name, entry, from, section, notes, file_variables });
             }
             Err(reason) => skipped.push(Skipped { name, reason, from: source.path.to_owned() }),
+        }
+    }
+}
+
+/// Disables the entry of a server that its client does not use. Returns a remark for the user.
+fn turn_off(entry: &mut Map<String, Json>, verdict: TurnedOff) -> Option<String> {
+    match verdict {
+        TurnedOff::No => None,
+        TurnedOff::Everywhere(why) => {
+            entry.shift_remove("disabled");
+            entry.insert("enabled".into(), false.into());
+            Some(why)
+        }
+        TurnedOff::InProjects(projects) => {
+            let first = projects.first()?.display();
+            let more = match projects.len() {
+                1 => String::new(),
+                others => format!(" and {} more", others - 1),
+            };
+            Some(format!(
+                "the client does not use it in the project `{first}`{more}; the gateway offers it everywhere"
+            ))
         }
     }
 }
@@ -49,6 +82,8 @@ struct ClientEntryReader<'a> {
     notes: Vec<String>,
     /// The reason to leave the entry in the client.
     refusal: Option<String>,
+    /// The file with variables that the entry names, as it is written.
+    env_file: Option<String>,
 }
 
 impl ClientEntryReader<'_> {
@@ -91,9 +126,8 @@ impl ClientEntryReader<'_> {
         let client = self.source.client;
         let is_client = client.is_some();
         match (name, value) {
-            ("envFile", _) => {
-                self.notes.push("its `envFile` is not imported; pass it with --env-file".into());
-            }
+            ("envFile", Json::String(file)) => self.env_file = Some(file),
+            ("envFile", _) => {}
             ("alwaysAllow" | "autoApprove" | "name" | "gallery" | "version" | "dev", _) => {}
             ("trust" | "source" | "remote" | "metadata" | "watchPaths" | "settings", _) if is_client => {}
             ("tools", Json::Array(tools)) if is_client => {
@@ -199,6 +233,34 @@ impl ClientEntryReader<'_> {
         if is_older && entry.contains_key("url") && !entry.contains_key("type") {
             entry.insert("type".into(), "sse".into());
         }
+    }
+
+    /// Adds the variables of the entry's `envFile`. Those in `env` win. Returns the names of the added ones.
+    fn add_file_variables(&mut self, entry: &mut Map<String, Json>) -> BTreeSet<String> {
+        let Some(written) = self.env_file.take() else { return BTreeSet::new() };
+        let file = ClientEnvFile::find(self.source, self.project.as_deref(), &written);
+        let shown = file.path.display();
+        let variables = match file.read() {
+            Ok(variables) => variables,
+            Err(why) => {
+                self.notes.push(format!("its `envFile` `{shown}` is not imported: {why}"));
+                return BTreeSet::new();
+            }
+        };
+        let own = entry.get("env").and_then(Json::as_object).cloned().unwrap_or_default();
+        let added: Map<String, Json> = variables
+            .into_iter()
+            .filter(|(name, _)| !own.contains_key(name))
+            .map(|(name, value)| (name, Json::String(literal(&value))))
+            .collect();
+        let names: BTreeSet<String> = added.keys().cloned().collect();
+        if !names.is_empty() {
+            self.notes.push(format!(
+                "its `envFile` `{shown}` is copied; later changes of that file have no effect"
+            ));
+            merge_map(entry, "env", Json::Object(added));
+        }
+        names
     }
 
     fn goose(&mut self, entry: &mut Map<String, Json>, name: &str, value: Json) -> Result<(), String> {

@@ -5,7 +5,8 @@ use crate::world::World;
 use expect_test::{expect, expect_file};
 use std::path::{Path, PathBuf};
 use toolbooth_config::clients::{
-    CLIENTS, ClientDocument, ClientId, GATEWAY_NAME, GatewayEntry, client_page, clients_index, rewire,
+    CLIENTS, ClientDocument, ClientId, GATEWAY_NAME, GatewayEntry, admit_in_file, client_page, clients_index,
+    rewire, withdraw_from_file,
 };
 use toolbooth_config::import::{ImportPlan, plan_clients};
 use toolbooth_config::parse::Syntax;
@@ -54,7 +55,11 @@ fn machine(client: ClientId) -> (World, String) {
     let before = before.replace("PROJECT", world.path("work").to_str().unwrap());
     let file = client.default_file(&world.sources).unwrap();
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    std::fs::write(file, &before).unwrap();
+    std::fs::write(&file, &before).unwrap();
+    // The files that entries name in `envFile`.
+    std::fs::write(world.path("home/build/.env"), "# mine\nBUILD_KEY=hunter2\nBUILD_MODE=\"fast\"\n")
+        .unwrap();
+    std::fs::write(file.with_file_name("keyed.env"), "export KEYED_PW='hunter2$x'\n").unwrap();
     (world, before)
 }
 
@@ -242,6 +247,94 @@ fn nested_servers_of_opencode_are_found_and_rewired() {
     assert_eq!(value["mcp"]["servers"][GATEWAY_NAME]["type"], "local");
     assert_eq!(value["mcp"]["servers"].as_object().unwrap().len(), 1);
     assert_eq!(value["mcp"]["timeout"], 5);
+}
+
+/// A home with servers of a client, and a file with a list of servers.
+fn with_list(client: ClientId, list: (&str, &str)) -> World {
+    let world = World::new(&[list]);
+    let file = client.default_file(&world.sources).unwrap();
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let text = r#"{"mcpServers": {"fs": {"command": "fs", "args": ["--ro"]}, "Web": {"type": "http", "url": "https://web.example/mcp"}}}"#;
+    std::fs::write(file, text).unwrap();
+    world
+}
+
+#[test]
+fn servers_that_a_list_turns_off_are_imported_as_disabled() {
+    use ClientId::{ClaudeCode, Copilot, Gemini};
+    let cases = [
+        (ClaudeCode, "home/.claude/settings.json", r#"{"deniedMcpServers": [{"serverName": "fs"}]}"#, "fs"),
+        (
+            ClaudeCode,
+            "home/.claude/settings.json",
+            r#"{"deniedMcpServers": [{"serverUrl": "https://web.*"}]}"#,
+            "Web",
+        ),
+        (
+            ClaudeCode,
+            "home/.claude/settings.json",
+            r#"{"allowedMcpServers": [{"serverCommand": ["fs", "--ro"]}]}"#,
+            "Web",
+        ),
+        (
+            Gemini,
+            "home/.gemini/mcp-server-enablement.json",
+            r#"{"web": {"enabled": false}, "fs": {"enabled": true}}"#,
+            "Web",
+        ),
+        (Copilot, "home/.copilot/settings.json", r#"{"disabledMcpServers": ["fs"]} // mine"#, "fs"),
+    ];
+    for (client, path, text, expected) in cases {
+        let world = with_list(client, (path, text));
+        let plan = planned(&world, client);
+        let disabled: Vec<String> = plan
+            .entries()
+            .into_iter()
+            .filter(|(_, entry)| entry.get("enabled").is_some_and(|enabled| enabled == false))
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(disabled, [expected], "{text}");
+        plan.apply().unwrap();
+        let loaded = world.load().unwrap();
+        assert_eq!(loaded.server(expected).unwrap().state.as_str(), "disabled", "{text}");
+    }
+}
+
+#[test]
+fn the_gateway_is_added_to_lists_of_allowed_servers() {
+    use ClientId::{ClaudeCode, Copilot, Gemini};
+    let cases = [
+        (
+            ClaudeCode,
+            "settings.json",
+            "{\n  // ours\n  \"allowedMcpServers\": [\n    {\"serverName\": \"fs\"}\n  ]\n}\n",
+            Some(
+                "{\n  // ours\n  \"allowedMcpServers\": [\n    {\"serverName\": \"fs\"},\n    {\n      \"serverName\": \"toolbooth\"\n    }\n  ]\n}\n",
+            ),
+        ),
+        (ClaudeCode, "settings.json", r#"{"allowedMcpServers": [{"serverName": "toolbooth"}]}"#, None),
+        (ClaudeCode, "settings.json", r#"{"model": "x"}"#, None),
+        (
+            Gemini,
+            "mcp-server-enablement.json",
+            r#"{"toolbooth": {"enabled": false}, "fs": {}}"#,
+            Some(r#"{"fs": {}}"#),
+        ),
+        (
+            Copilot,
+            "settings.json",
+            r#"{"disabledMcpServers": ["a", "toolbooth"]}"#,
+            Some(r#"{"disabledMcpServers": ["a"]}"#),
+        ),
+    ];
+    for (client, name, before, expected) in cases {
+        let admitted = admit_in_file(client, Path::new(name), before, &stdio()).unwrap();
+        assert_eq!(admitted.as_ref().map(|(text, _)| text.as_str()), expected, "{before}");
+        let Some((after, _)) = admitted.filter(|_| client == ClaudeCode) else { continue };
+        let withdrawn = withdraw_from_file(client, Path::new(name), &after, Some(before)).unwrap();
+        let value = |text: &str| ClientDocument::parse(client, text).unwrap().value().unwrap();
+        assert_eq!(value(&withdrawn.unwrap()), value(before));
+    }
 }
 
 #[test]

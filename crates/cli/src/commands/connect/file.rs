@@ -32,11 +32,16 @@ impl ClientFile {
                 Some("set HOME"),
             ));
         };
+        Ok(Self::at(client, path, sources))
+    }
+
+    /// A file at a path.
+    pub fn at(client: ClientId, path: PathBuf, sources: &Sources) -> Self {
         // Dotfiles are often links into a repository; the link must stay intact.
         let path = path.canonicalize().unwrap_or(path);
         let mut backup = path.clone().into_os_string();
         backup.push(BACKUP);
-        Ok(Self { path, backup: backup.into(), home: sources.home.clone(), title: client.title() })
+        Self { path, backup: backup.into(), home: sources.home.clone(), title: client.title() }
     }
 
     /// Reads the file; `None` if it does not exist.

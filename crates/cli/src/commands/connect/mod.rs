@@ -1,6 +1,7 @@
 //! `toolbooth connect CLIENT`: adds the gateway to a client's configuration, with undo.
 
 mod file;
+mod lists;
 
 use crate::exit::Exit;
 use crate::failure::{CommandFailure, CommandResult};
@@ -12,11 +13,12 @@ use crate::render;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use file::ClientFile;
+use lists::ListChange;
 use serde_json::json;
 use std::path::PathBuf;
 use toolbooth_config::Sources;
 use toolbooth_config::clients::{
-    ClientDocument, ClientId, GATEWAY_NAME as NAME, GatewayEntry, rewire, sample,
+    ClientDocument, ClientId, GATEWAY_NAME as NAME, GatewayEntry, closed_lists, rewire, sample,
 };
 
 /// Arguments of `toolbooth connect`.
@@ -48,21 +50,30 @@ pub fn run(global: &GlobalOptions, arguments: &ConnectArguments) -> CommandResul
     let sources = gateway::sources(global).map_err(CommandFailure::usage)?;
     let file = ClientFile::of(arguments.client, &sources)?;
     if arguments.undo {
-        return undo(global, arguments, &file);
+        return undo(global, arguments, &sources, &file);
     }
     let entry = entry(global, &sources, arguments.client)?;
     let before = file.read()?;
     let text = before.as_deref().unwrap_or_default();
     let document = ClientDocument::parse(arguments.client, text).map_err(|why| file.unreadable(&why))?;
-    let known =
+    let own_lists = closed_lists(arguments.client, text, &entry);
+    let others = ListChange::admissions(arguments.client, &sources, &entry)?;
+    let has_entry =
         document.get(NAME).is_some() && document.get(NAME) == arguments.client.spec().entry(NAME, &entry);
+    let is_current = has_entry && own_lists.is_empty();
+    let known = is_current && others.is_empty();
+    let lists: Vec<&String> =
+        own_lists.iter().chain(others.iter().flat_map(|change| &change.lists)).collect();
     let after = rewire(arguments.client, text, &entry, &[]).map_err(|why| file.unreadable(&why))?;
     let report = json!({
-        "client": arguments.client.as_str(), "file": file.path, "entry": entry, "changed": !known, "written": !known && !arguments.dry_run,
+        "client": arguments.client.as_str(), "file": file.path, "entry": entry, "lists": lists, "changed": !known, "written": !known && !arguments.dry_run,
     });
-    if !known && !arguments.dry_run {
+    if !is_current && !arguments.dry_run {
         file.keep_backup(before.as_deref())?;
         file.write(&after)?;
+    }
+    if !arguments.dry_run {
+        others.iter().try_for_each(ListChange::admit)?;
     }
     if matches!(entry, GatewayEntry::Stdio { .. }) {
         warn_of_cache();
@@ -71,7 +82,15 @@ pub fn run(global: &GlobalOptions, arguments: &ConnectArguments) -> CommandResul
         render::print_json(&report);
         return Ok(Exit::Ok);
     }
-    render::print(&describe(arguments, &file, &entry, known, before.is_some()));
+    let mut text = describe(arguments, &file, &entry, known, before.is_some());
+    let places = own_lists.iter().map(|list| (list, &file.path));
+    let places =
+        places.chain(others.iter().flat_map(|change| change.lists.iter().map(|list| (list, change.path()))));
+    let verb = if arguments.dry_run { "would allow" } else { "allows" };
+    for (list, path) in places {
+        text.push_str(&format!("`{list}` in {} {verb} `{NAME}`, too.\n", render::path(path)));
+    }
+    render::print(&text);
     Ok(Exit::Ok)
 }
 
@@ -164,8 +183,15 @@ fn describe(
     )
 }
 
-fn undo(global: &GlobalOptions, arguments: &ConnectArguments, file: &ClientFile) -> CommandResult {
+fn undo(
+    global: &GlobalOptions,
+    arguments: &ConnectArguments,
+    sources: &Sources,
+    file: &ClientFile,
+) -> CommandResult {
     let client = arguments.client;
+    let entry = entry(global, sources, client).ok();
+    let others = ListChange::withdrawals(client, sources, entry.as_ref())?;
     let text = file.read()?.unwrap_or_default();
     let mut document = ClientDocument::parse(client, &text).map_err(|why| file.unreadable(&why))?;
     let kept = file.read_backup().filter(|text| ClientDocument::parse(client, text).is_ok());
@@ -188,6 +214,7 @@ fn undo(global: &GlobalOptions, arguments: &ConnectArguments, file: &ClientFile)
             _ => file.write(&document.text())?,
         }
         file.drop_backup();
+        others.iter().try_for_each(ListChange::withdraw)?;
     }
     if global.json {
         render::print_json(&json!({
@@ -207,6 +234,6 @@ fn undo(global: &GlobalOptions, arguments: &ConnectArguments, file: &ClientFile)
 /// An earlier text of a file with the gateway's entry of a later one.
 fn with_entry_of(client: ClientId, earlier: &str, later: &ClientDocument) -> Option<String> {
     let mut document = ClientDocument::parse(client, earlier).ok()?;
-    document.put(NAME, &later.get(NAME)?).ok()?;
+    document.connect(&later.get(NAME)?).ok()?;
     Some(document.text())
 }

@@ -7,7 +7,9 @@ use crate::render::{self, Paint, Tone, line};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use toolbooth_config::clients::{ClientDocument, ClientId, EntryPlace, GATEWAY_NAME, GatewayEntry, rewire};
+use toolbooth_config::clients::{
+    ClientDocument, ClientId, EntryPlace, GATEWAY_NAME, GatewayEntry, admit_in_file, closed_lists, rewire,
+};
 use toolbooth_config::import::{ImportPlan, MovedSecret, PlannedServer, Skipped, plan_clients};
 use toolbooth_config::{Finding, Sources};
 use toolbooth_core::fault::Problem;
@@ -28,8 +30,19 @@ pub struct SurveyedFile {
     pub client: ClientId,
     /// The path as the client knows it.
     pub path: PathBuf,
+    /// What the client keeps in it.
+    pub content: FileContent,
     /// The planned change.
     pub change: FileChange,
+}
+
+/// What a client keeps in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileContent {
+    /// Its servers.
+    Servers,
+    /// Lists of allowed and disabled servers.
+    Lists,
 }
 
 /// The planned change of a client's file.
@@ -42,6 +55,8 @@ pub enum FileChange {
         text: String,
         /// The names of the entries that the gateway replaces.
         replaced: Vec<String>,
+        /// The lists of allowed or disabled servers that are changed for the gateway.
+        lists: Vec<String>,
         /// Whether the file does not exist yet.
         is_new: bool,
     },
@@ -76,7 +91,14 @@ impl ClientSurvey {
                     Some(file) => FileChange::Impossible(without_file(&file.finding)),
                     None => planned_change(client, &path, &entry, &plan.covered),
                 };
-                files.push(SurveyedFile { client, path, change });
+                files.push(SurveyedFile { client, path, content: FileContent::Servers, change });
+            }
+            let is_installed = files.last().is_some_and(|file: &SurveyedFile| file.client == client);
+            for path in client.list_files(sources).into_iter().filter(|_| is_installed) {
+                let change = planned_admission(client, &path, &entry);
+                if !matches!(change, FileChange::None) {
+                    files.push(SurveyedFile { client, path, content: FileContent::Lists, change });
+                }
             }
         }
         Ok(Self { plan, files, entry })
@@ -84,9 +106,12 @@ impl ClientSurvey {
 
     /// The change of a file as it is now: its client may have written it while the user read the plan.
     pub fn current_change(&self, file: &SurveyedFile) -> FileChange {
-        match &file.change {
-            FileChange::Impossible(why) => FileChange::Impossible(why.clone()),
-            _ => planned_change(file.client, &file.path, &self.entry, &self.plan.covered),
+        match (&file.change, file.content) {
+            (FileChange::Impossible(why), _) => FileChange::Impossible(why.clone()),
+            (_, FileContent::Lists) => planned_admission(file.client, &file.path, &self.entry),
+            (_, FileContent::Servers) => {
+                planned_change(file.client, &file.path, &self.entry, &self.plan.covered)
+            }
         }
     }
 
@@ -96,7 +121,10 @@ impl ClientSurvey {
         for file in &self.files {
             let title = paint.tone(Tone::Strong, file.client.title());
             text.push_str(&format!("{title}  {}\n", paint.tone(Tone::Dim, &render::path(&file.path))));
-            text.push_str(&self.servers_of(&file.path));
+            match file.content {
+                FileContent::Servers => text.push_str(&self.servers_of(&file.path)),
+                FileContent::Lists => text.push_str("  a list of allowed or disabled servers\n"),
+            }
             if let FileChange::Impossible(why) = &file.change {
                 text.push_str(&format!("  {}: {}\n", paint.tone(Tone::Bad, "stays as it is"), line(why)));
             }
@@ -145,14 +173,20 @@ impl ClientSurvey {
         }
         lines.push("start the gateway in the background, or reload it".to_owned());
         for file in &self.files {
-            let FileChange::Write { replaced, is_new, .. } = &file.change else { continue };
+            let FileChange::Write { replaced, lists, is_new, .. } = &file.change else { continue };
             let verb = if *is_new { "create" } else { "change" };
             let names: Vec<String> = replaced.iter().map(|name| line(name)).collect();
             let replaces = match names.is_empty() {
                 true => String::new(),
                 false => format!(" in place of {}", names.join(", ")),
             };
-            lines.push(format!("{verb} {}: `{GATEWAY_NAME}`{replaces}", render::path(&file.path)));
+            let path = render::path(&file.path);
+            if file.content == FileContent::Servers {
+                lines.push(format!("{verb} {path}: `{GATEWAY_NAME}`{replaces}"));
+            }
+            for list in lists {
+                lines.push(format!("change {path}: `{}` allows `{GATEWAY_NAME}`", line(list)));
+            }
         }
         lines.iter().map(|step| format!("  {}\n", render::wrap(step, 4))).collect()
     }
@@ -160,9 +194,9 @@ impl ClientSurvey {
     /// The same as JSON.
     pub fn json(&self) -> Value {
         let files = self.files.iter().map(|file| match &file.change {
-            FileChange::Write { replaced, is_new, .. } => json!({
+            FileChange::Write { replaced, lists, is_new, .. } => json!({
                 "client": file.client, "file": file.path, "change": if *is_new { "create" } else { "change" },
-                "replaced": replaced,
+                "replaced": replaced, "lists": lists,
             }),
             FileChange::None => json!({ "client": file.client, "file": file.path, "change": "none" }),
             FileChange::Impossible(why) => {
@@ -181,18 +215,41 @@ fn without_file(finding: &Finding) -> String {
     }
 }
 
+/// The text of a file, and whether it does not exist yet. The error says why it cannot be edited.
+fn read(real: &Path) -> Result<(String, bool), String> {
+    match std::fs::read(real).map(String::from_utf8) {
+        Ok(Ok(text)) => Ok((text, false)),
+        Ok(Err(_)) => Err("it is not UTF-8 text".to_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok((String::new(), true)),
+        Err(error) => Err(format!("it cannot be read: {error}")),
+    }
+}
+
+/// The change of a file with lists after which the client uses the gateway.
+fn planned_admission(client: ClientId, path: &Path, entry: &GatewayEntry) -> FileChange {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let admitted = read(&real).and_then(|(text, _)| admit_in_file(client, path, &text, entry));
+    match admitted {
+        Ok(Some((text, lists))) => {
+            FileChange::Write { real, text, replaced: Vec::new(), lists, is_new: false }
+        }
+        Ok(None) => FileChange::None,
+        Err(why) => FileChange::Impossible(why),
+    }
+}
+
 /// The change that connects a client and removes the entries that the gateway has.
 fn planned_change(client: ClientId, path: &Path, entry: &GatewayEntry, covered: &[EntryPlace]) -> FileChange {
     // Dotfiles are often links into a repository; the link must stay intact.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let (text, is_new) = match std::fs::read(&real).map(String::from_utf8) {
-        Ok(Ok(text)) => (text, false),
-        Ok(Err(_)) => return FileChange::Impossible("it is not UTF-8 text".to_owned()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (String::new(), true),
-        Err(error) => return FileChange::Impossible(format!("it cannot be read: {error}")),
+    let (text, is_new) = match read(&real) {
+        Ok(read) => read,
+        Err(why) => return FileChange::Impossible(why),
     };
     let places: Vec<EntryPlace> = covered.iter().filter(|place| place.file == path).cloned().collect();
+    let lists = closed_lists(client, &text, entry);
     let is_connected = places.is_empty()
+        && lists.is_empty()
         && ClientDocument::parse(client, text.trim_start_matches('\u{feff}'))
             .is_ok_and(|document| document.get(GATEWAY_NAME) == client.spec().entry(GATEWAY_NAME, entry));
     if is_connected {
@@ -200,7 +257,7 @@ fn planned_change(client: ClientId, path: &Path, entry: &GatewayEntry, covered: 
     }
     let replaced = places.iter().map(|place| place.name.clone()).collect();
     match rewire(client, &text, entry, &places) {
-        Ok(text) => FileChange::Write { real, text, replaced, is_new },
+        Ok(text) => FileChange::Write { real, text, replaced, lists, is_new },
         Err(why) => FileChange::Impossible(why),
     }
 }

@@ -168,7 +168,7 @@ fn merge(journal: &UpJournal, file: &SavedFile, client: &str) -> Result<FileUndo
     let earlier = journal.earlier(file).map_err(said)?.unwrap_or_default();
     let earlier = String::from_utf8(earlier).map_err(|_| "it is not UTF-8 text")?;
     let text = std::fs::read_to_string(&file.path).map_err(said)?;
-    let merged = put_back(client, &text, &earlier)?;
+    let merged = put_back(client, &file.path, &text, &earlier)?;
     journal.write_merged(&file.path, merged.as_bytes()).map_err(said)?;
     Ok(FileUndo::Merged)
 }
