@@ -1,5 +1,7 @@
 //! The inputs of loading: paths, environment and command line arguments, collected once.
 
+use crate::layers;
+use crate::sealed_values::ValueSealer;
 use crate::trust::TrustBook;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -55,6 +57,9 @@ pub struct Sources {
     pub gateway_url: Option<String>,
     /// The text of a file as it will be after a change, so that the change is checked before it is written.
     pub proposed: Option<ProposedFile>,
+    /// Seals the secrets that an import moves, and opens the sealed values of environment files. Without it an import writes
+    /// secrets as they are, and sealed values are not opened.
+    pub sealer: Option<Arc<dyn ValueSealer>>,
 }
 
 /// A changed file that is not written yet.
@@ -114,6 +119,16 @@ impl Sources {
     pub fn user_dir(&self) -> Option<PathBuf> {
         let base = self.xdg_config_home.clone().or_else(|| Some(self.home.as_ref()?.join(".config")))?;
         Some(base.join("toolbooth"))
+    }
+
+    /// The file with the secrets that the user has stored; its variables are always read.
+    pub fn secrets_file(&self) -> Option<PathBuf> {
+        Some(self.user_dir()?.join(layers::SECRETS))
+    }
+
+    /// The file with the secrets of imported servers.
+    pub fn imported_secrets_file(&self) -> Option<PathBuf> {
+        Some(self.user_dir()?.join(layers::IMPORTED_VARIABLES))
     }
 
     /// The data directory if no setting or argument names one.

@@ -30,6 +30,8 @@ const LLM_FILES: [&str; 3] = ["llmconfig.yml", "llmconfig.yaml", "llmconfig.json
 pub(crate) const IMPORTED: &str = "imported.json";
 /// The file beside it, with the values of its variables.
 pub(crate) const IMPORTED_VARIABLES: &str = "imported.env";
+/// The file with the variables that the user has stored as secrets. They win over those of imports.
+pub(crate) const SECRETS: &str = "secrets.env";
 const COMPLIANCE_FILE: &str = "compliance-levels.json";
 /// The folders of an Atlas UI project, lowest precedence first.
 const ATLAS_FOLDERS: [&str; 2] = ["config/defaults", "config/overrides"];
