@@ -1,6 +1,5 @@
 //! The inputs of loading: paths, environment and command line arguments, collected once.
 
-use crate::layers;
 use crate::sealed_values::ValueSealer;
 use crate::trust::TrustBook;
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,16 +118,6 @@ impl Sources {
     pub fn user_dir(&self) -> Option<PathBuf> {
         let base = self.xdg_config_home.clone().or_else(|| Some(self.home.as_ref()?.join(".config")))?;
         Some(base.join("toolbooth"))
-    }
-
-    /// The file with the secrets that the user has stored; its variables are always read.
-    pub fn secrets_file(&self) -> Option<PathBuf> {
-        Some(self.user_dir()?.join(layers::SECRETS))
-    }
-
-    /// The file with the secrets of imported servers.
-    pub fn imported_secrets_file(&self) -> Option<PathBuf> {
-        Some(self.user_dir()?.join(layers::IMPORTED_VARIABLES))
     }
 
     /// The data directory if no setting or argument names one.

@@ -195,7 +195,8 @@ impl LoadContext<'_> {
             match read_bounded(&path) {
                 Ok(bytes) => match parse::dotenv::parse(&mut self.texts, &path, &bytes) {
                     Ok(more) => {
-                        open_values(self, &path, more, &mut variables);
+                        let sealer = self.sources.sealer.as_deref();
+                        self.findings.extend(open_values(sealer, &path, more, &mut variables));
                         // A setting that cannot be opened must not be replaced by its default.
                         self.fatal |= variables.unopened().any(|name| name.starts_with(environment::PREFIX));
                     }

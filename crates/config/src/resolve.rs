@@ -253,7 +253,10 @@ fn env_file(context: &mut LoadContext<'_>, named: Option<Mark>, path: PathBuf, v
     }
     match read_bounded(&path) {
         Ok(bytes) => match parse::dotenv::parse(&mut context.texts, &path, &bytes) {
-            Ok(more) => open_values(context, &path, more, variables),
+            Ok(more) => {
+                let sealer = context.sources.sealer.as_deref();
+                context.findings.extend(open_values(sealer, &path, more, variables));
+            }
             Err(finding) => context.findings.push(*finding),
         },
         Err(error) => context.findings.push(match named {

@@ -3,7 +3,6 @@
 //!
 //! The crate has no key: the program that loads the configuration passes a [`ValueSealer`] in the sources.
 
-use crate::context::LoadContext;
 use crate::expand::Variables;
 use crate::finding::Finding;
 use std::collections::BTreeMap;
@@ -51,25 +50,26 @@ pub(crate) fn open_value(
 /// Adds the variables of an environment file that are not set yet. A sealed value that cannot be opened is an error of the
 /// variable: it counts as not set, and neither a file that is read later nor a default replaces it.
 pub(crate) fn open_values(
-    context: &mut LoadContext<'_>,
+    sealer: Option<&dyn ValueSealer>,
     path: &Path,
     values: BTreeMap<String, String>,
     variables: &mut Variables,
-) {
-    let sealer = context.sources.sealer.clone();
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
     for (name, value) in values {
         // A value that another one overrides is not opened, so that its key is not needed.
         if variables.is_settled(&name) {
             continue;
         }
-        match open_value(sealer.as_deref(), &name, value) {
+        match open_value(sealer, &name, value) {
             Ok(value) => variables.set(name, value),
             Err(problem) => {
-                context.findings.push(unopened(path, &name, &problem));
+                findings.push(unopened(path, &name, &problem));
                 variables.set_unopened(name);
             }
         }
     }
+    findings
 }
 
 fn unopened(path: &Path, name: &str, problem: &Problem) -> Finding {

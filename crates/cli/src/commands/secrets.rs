@@ -153,7 +153,7 @@ impl SecretsContext<'_> {
             None => {}
         }
         render::print(&text);
-        if loaded.is_some_and(|loaded| loaded.variables.get(name) != Some(&value)) {
+        if loaded.is_some_and(|loaded| loaded.variables.get(name) != Some(value.as_str())) {
             let text = format!(
                 "`{name}` has another value in the environment or in a file named by --env-file or `env_file`, which \
                  comes first"

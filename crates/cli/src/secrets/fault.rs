@@ -1,6 +1,6 @@
 //! Faults of stored secrets and of the key that seals them.
 
-use super::key_record::KeyPlace;
+use super::key_place::KeyPlace;
 use crate::render;
 use std::path::PathBuf;
 use toolbooth_core::fault::{Blame, Fault};

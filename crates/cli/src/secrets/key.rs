@@ -4,8 +4,9 @@
 //! them.
 
 use super::fault::SecretFault;
-use super::key_file::{self, Key};
-use super::key_record::{KeyPlace, KeyRecord};
+use super::key_file::{self, SealingKey};
+use super::key_place::KeyPlace;
+use super::key_record::KeyRecord;
 use super::keyring::Keyring;
 use super::secret_files::SecretFiles;
 use crate::render;
@@ -36,7 +37,7 @@ pub struct SecretsKey {
 struct LastRead {
     record: Option<KeyRecord>,
     at: Instant,
-    key: Result<Option<Key>, SecretFault>,
+    key: Result<Option<SealingKey>, SecretFault>,
 }
 
 /// The result of moving the key.
@@ -76,11 +77,12 @@ impl SecretsKey {
     }
 
     /// The key, or `None` if none was created yet.
-    fn key(&self) -> Result<Option<Key>, SecretFault> {
+    fn key(&self) -> Result<Option<SealingKey>, SecretFault> {
         let record = KeyRecord::read(&self.folder)?;
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(LastRead { record: before, at, key }) = last.as_ref() {
-            let is_same = |key: &Key| record.as_ref().is_some_and(|now| now.fingerprint == key.fingerprint());
+            let is_same =
+                |key: &SealingKey| record.as_ref().is_some_and(|now| now.fingerprint == key.fingerprint());
             match key {
                 // A move does not change the key.
                 Ok(Some(key)) if is_same(key) || *before == record => return Ok(Some(key.clone())),
@@ -94,7 +96,7 @@ impl SecretsKey {
     }
 
     /// Reads the key from its place.
-    fn stored(&self, record: Option<&KeyRecord>) -> Result<Option<Key>, SecretFault> {
+    fn stored(&self, record: Option<&KeyRecord>) -> Result<Option<SealingKey>, SecretFault> {
         let Some(record) = record else { return key_file::read(&self.folder) };
         let KeyRecord { place, fingerprint, .. } = record;
         let stored = match place {
@@ -109,7 +111,7 @@ impl SecretsKey {
     }
 
     /// The key, which is created if nothing was sealed yet.
-    fn key_or_new(&self) -> Result<Key, SecretFault> {
+    fn key_or_new(&self) -> Result<SealingKey, SecretFault> {
         if let Some(key) = self.key()? {
             return Ok(key);
         }
@@ -140,10 +142,10 @@ impl SecretsKey {
     }
 
     /// A new key, unless values are sealed with one that is lost.
-    fn new_key(&self) -> Result<Key, SecretFault> {
+    fn new_key(&self) -> Result<SealingKey, SecretFault> {
         match self.files.have_sealed_values()? {
             true => Err(SecretFault::NoKey { folder: self.folder.clone() }),
-            false => Key::random(),
+            false => SealingKey::random(),
         }
     }
 
@@ -180,7 +182,7 @@ impl SecretsKey {
     }
 
     /// Writes the key to a place, and reads it back.
-    fn put(&self, place: KeyPlace, key: &Key) -> Result<(), SecretFault> {
+    fn put(&self, place: KeyPlace, key: &SealingKey) -> Result<(), SecretFault> {
         match place {
             KeyPlace::Keyring => return keyring()?.store(key),
             // A move that was interrupted has written it.

@@ -16,15 +16,15 @@ const MAX_BYTES: u64 = 1 << 10;
 
 /// A key that seals values.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key([u8; 32]);
+pub struct SealingKey([u8; 32]);
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for SealingKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Key(..)")
+        f.write_str("SealingKey(..)")
     }
 }
 
-impl Key {
+impl SealingKey {
     /// A new random key.
     pub fn random() -> Result<Self, SecretFault> {
         let mut key = [0_u8; 32];
@@ -59,8 +59,8 @@ pub fn path(folder: &Path) -> PathBuf {
     folder.join("secrets.key")
 }
 
-/// Reads the key file; `None` if there is none. A file that other users could read or have written is refused.
-pub fn read(folder: &Path) -> Result<Option<Key>, SecretFault> {
+/// Reads the key file; `None` if it does not exist. A file that other users could read or have written is refused.
+pub fn read(folder: &Path) -> Result<Option<SealingKey>, SecretFault> {
     let path = path(folder);
     let bad = |why: &str| SecretFault::KeyFile { path: path.clone(), why: why.to_owned() };
     let mut options = OpenOptions::new();
@@ -81,12 +81,12 @@ pub fn read(folder: &Path) -> Result<Option<Key>, SecretFault> {
     }
     let mut text = String::new();
     file.take(MAX_BYTES).read_to_string(&mut text).map_err(|_| bad("it is damaged"))?;
-    let key = text.strip_prefix(FIRST_LINE).and_then(|rest| Key::from_hex(rest.strip_prefix('\n')?));
+    let key = text.strip_prefix(FIRST_LINE).and_then(|rest| SealingKey::from_hex(rest.strip_prefix('\n')?));
     key.map(Some).ok_or_else(|| bad("it is damaged"))
 }
 
 /// Writes the key file, which must not exist. It is complete and on disk when it appears under its name.
-pub fn create(folder: &Path, key: &Key) -> Result<(), SecretFault> {
+pub fn create(folder: &Path, key: &SealingKey) -> Result<(), SecretFault> {
     let path = path(folder);
     let write = || -> std::io::Result<()> {
         // Created with O_EXCL and mode 600.
@@ -121,11 +121,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path();
         assert_eq!(read(folder).expect("no file"), None);
-        let key = Key::random().expect("random numbers");
+        let key = SealingKey::random().expect("random numbers");
         create(folder, &key).expect("created");
         assert_eq!(read(folder).expect("readable"), Some(key.clone()));
         assert_eq!(fs::metadata(path(folder)).expect("metadata").permissions().mode() & 0o777, 0o600);
-        assert!(create(folder, &Key::random().expect("random numbers")).is_err(), "an existing key stays");
+        assert!(
+            create(folder, &SealingKey::random().expect("random numbers")).is_err(),
+            "an existing key stays"
+        );
         assert_eq!(read(folder).expect("readable"), Some(key));
         fs::set_permissions(path(folder), PermissionsExt::from_mode(0o640)).expect("set");
         assert_eq!(read(folder).expect_err("refused").code(), "secret.key-file");

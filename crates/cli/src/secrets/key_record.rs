@@ -1,6 +1,7 @@
 //! The record of the key: where it is, and its fingerprint. It contains no secret.
 
 use super::fault::SecretFault;
+use super::key_place::KeyPlace;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -8,16 +9,6 @@ use std::path::{Path, PathBuf};
 
 /// The version of the record that this program writes and reads.
 const VERSION: u32 = 1;
-
-/// Where the key is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyPlace {
-    /// In the keyring of the operating system.
-    Keyring,
-    /// In a file that only its owner can read.
-    File,
-}
 
 /// Where the key is, and which one it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +31,7 @@ impl KeyRecord {
         folder.join("secrets.key.json")
     }
 
-    /// Reads the record; `None` if there is none. A record that cannot be read is an error: without it a new key could take
+    /// Reads the record; `None` if it does not exist. A record that cannot be read is an error: without it a new key could take
     /// the place of the one that is in use.
     pub fn read(folder: &Path) -> Result<Option<Self>, SecretFault> {
         let path = Self::path(folder);

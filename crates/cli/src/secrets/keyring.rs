@@ -2,7 +2,7 @@
 //! macOS. No library is linked for it (`docs/adr/0038-stored-secrets.md`).
 
 use super::fault::SecretFault;
-use super::key_file::Key;
+use super::key_file::SealingKey;
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -33,7 +33,7 @@ pub enum Keyring {
 }
 
 /// The result of a program that ended.
-struct Ended {
+struct ProgramResult {
     status: ExitStatus,
     output: String,
     /// Whether it printed a message.
@@ -50,11 +50,11 @@ impl Keyring {
     }
 
     /// Stores a key under its fingerprint, and reads it back.
-    pub fn store(self, key: &Key) -> Result<(), SecretFault> {
+    pub fn store(self, key: &SealingKey) -> Result<(), SecretFault> {
         let id = key.fingerprint();
         let ended = match self {
             Self::SecretService => {
-                let words = ["store", "--label", LABEL, "application", APPLICATION, "key", &id];
+                let words = ["store", "--label", LABEL, "application", APPLICATION, "key", id.as_str()];
                 run("secret-tool", &words, &key.hex())?
             }
             // The command is read from standard input, because the arguments of a process are public.
@@ -75,7 +75,7 @@ impl Keyring {
     }
 
     /// The key with this fingerprint; `None` if the keyring answers that it has none.
-    pub fn find(self, id: &str) -> Result<Option<Key>, SecretFault> {
+    pub fn find(self, id: &str) -> Result<Option<SealingKey>, SecretFault> {
         let ended = match self {
             Self::SecretService => {
                 run("secret-tool", &["lookup", "application", APPLICATION, "key", id], "")?
@@ -89,7 +89,7 @@ impl Keyring {
             Self::Keychain => ended.status.code() == Some(SECURITY_NOT_FOUND),
         };
         match ended.status.success() {
-            true => Key::from_hex(&ended.output)
+            true => SealingKey::from_hex(&ended.output)
                 .map(Some)
                 .ok_or_else(|| self.failed("return the key as it was stored")),
             false if is_absent && self.has_locked(id)? => {
@@ -146,7 +146,7 @@ fn is_installed(program: &str) -> bool {
 }
 
 /// Runs a program with a text on its standard input. Its messages are not passed on.
-fn run(program: &str, words: &[&str], input: &str) -> Result<Ended, SecretFault> {
+fn run(program: &str, words: &[&str], input: &str) -> Result<ProgramResult, SecretFault> {
     let name = Path::new(program).file_name().and_then(OsStr::to_str).unwrap_or(program);
     let failed = |why: String| SecretFault::Keyring { why };
     let mut command = Command::new(program);
@@ -168,7 +168,7 @@ fn run(program: &str, words: &[&str], input: &str) -> Result<Ended, SecretFault>
     if !status.success() {
         tracing::debug!(program = name, %status, "the program of the keyring failed: {complaint}");
     }
-    Ok(Ended { status, output, has_complained: !complaint.trim().is_empty() })
+    Ok(ProgramResult { status, output, has_complained: !complaint.trim().is_empty() })
 }
 
 /// Reads a pipe on a thread of its own, so that a full pipe does not stop the program.

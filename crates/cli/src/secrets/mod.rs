@@ -4,11 +4,12 @@
 mod fault;
 mod key;
 mod key_file;
+mod key_place;
 mod key_record;
 mod keyring;
 mod secret_files;
 
 pub use fault::SecretFault;
 pub use key::{KeyMove, SecretsKey};
-pub use key_record::KeyPlace;
+pub use key_place::KeyPlace;
 pub use secret_files::{SecretFile, SecretFiles};

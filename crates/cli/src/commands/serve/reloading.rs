@@ -279,7 +279,11 @@ async fn load(sources: &mut Sources) -> Result<LoadedConfig, LoadFailure> {
             *sources = own;
             loaded
         }
-        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The gateway is stopping.
+            Err(_) => Err(LoadFailure { findings: Vec::new(), files: Vec::new() }),
+        },
     }
 }
 
