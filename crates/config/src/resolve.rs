@@ -316,7 +316,7 @@ fn unknown_top(
     known: &[&str],
     mut finding: Finding,
 ) {
-    let foreign = finding.file.as_deref().map(crate::layers::kind_of) == Some(FileKind::Servers);
+    let foreign = finding.file.as_deref().map(layers::kind_of) == Some(FileKind::Servers);
     if merged.get(key).is_some_and(|node| crate::dialect::looks_like_server(key, node)) {
         finding = finding.label("this looks like a server").hint("put it under `servers`");
     } else if foreign {

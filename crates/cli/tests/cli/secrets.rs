@@ -3,6 +3,7 @@
 use crate::world::{World, json, mode, words};
 use expect_test::expect;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -199,7 +200,6 @@ fn a_sealed_value_opens_only_under_its_name_and_with_its_key() {
     fs::remove_file(world.path(RECORD)).unwrap();
     assert!(world.screen("config check").contains("error[secret.unopened]"));
     // A file that others may read.
-    use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(world.path(KEY), PermissionsExt::from_mode(0o644)).unwrap();
     assert_eq!(code_of(&world, "secrets set SH_TOKEN", SECRET), "secret.key-file");
 }
@@ -327,7 +327,6 @@ fn in_locked_session(world: &World, script: &str) -> Output {
             world.path("arguments").display()
         ),
     );
-    use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(world.path("bin/secret-tool"), PermissionsExt::from_mode(0o755)).unwrap();
     let runtime = world.path("run");
     fs::create_dir_all(&runtime).unwrap();
@@ -340,70 +339,83 @@ fn in_locked_session(world: &World, script: &str) -> Output {
     command.env("TOOLBOOTH_LISTEN", "127.0.0.1:0").env("COLUMNS", "80").output().unwrap()
 }
 
-#[test]
-fn the_key_is_in_the_keyring_and_moves_to_a_file_and_back() {
-    if !has_keyring() {
-        return;
-    }
+/// The output of a script, which must not contain the secret.
+fn text_of(output: &Output) -> String {
+    assert_not_shown(output);
+    String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned()
+}
+
+/// How many keys the keyring has.
+fn keys_in_keyring(world: &World) -> usize {
+    let items = in_session(world, "/usr/bin/secret-tool search --all application toolbooth 2>&1");
+    String::from_utf8_lossy(&items.stdout).matches("label = Toolbooth").count()
+}
+
+/// A home with a stored secret, whose key is in the keyring.
+fn home_with_keyring() -> World {
     let world = home();
-    let text = |output: &Output| {
-        assert_not_shown(output);
-        String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned()
-    };
-    let in_keyring = || {
-        let items = in_session(&world, "/usr/bin/secret-tool search --all application toolbooth 2>&1");
-        String::from_utf8_lossy(&items.stdout).matches("label = Toolbooth").count()
-    };
-    fs::write(world.path("value"), SECRET).unwrap();
-    let stored = text(&in_session(&world, "toolbooth secrets set SH_TOKEN < ../value && toolbooth secrets"));
+    world.write("value", SECRET);
+    let stored =
+        text_of(&in_session(&world, "toolbooth secrets set SH_TOKEN < ../value && toolbooth secrets"));
     assert!(stored.contains("note: the key of your stored secrets is in the keyring"), "{stored}");
     assert!(stored.contains("Their key is in the keyring."), "{stored}");
     assert!(!world.path(KEY).exists());
-    assert_eq!(in_keyring(), 1);
-    let servers = in_session(&world, "toolbooth servers");
-    assert_eq!(world.read("seen"), SECRET, "{}", text(&servers));
+    assert_eq!(keys_in_keyring(&world), 1);
+    world
+}
 
+#[test]
+fn the_key_in_the_keyring_is_used_only_where_the_keyring_answers() {
+    if !has_keyring() {
+        return;
+    }
+    let world = home_with_keyring();
+    let servers = in_session(&world, "toolbooth servers");
+    assert_eq!(world.read("seen"), SECRET, "{}", text_of(&servers));
     // Without the session nothing is opened, and no other key is made.
     fs::remove_file(world.path("seen")).unwrap();
     assert_eq!(state_of(&world, "keyed"), "config_error");
     assert!(world.screen("config check").contains("error[secret.keyring]"));
     assert_eq!(code_of(&world, "secrets set OTHER", SECRET), "secret.keyring");
     assert_eq!(code_of(&world, "secrets move --to file", ""), "secret.keyring");
-    assert!(!world.path(KEY).exists());
+    let locked = text_of(&in_locked_session(&world, "toolbooth config check"));
+    assert!(locked.contains("error[secret.keyring]") && locked.contains("it is locked"), "{locked}");
+    let lost = "/usr/bin/secret-tool clear application toolbooth; toolbooth config check; \
+                toolbooth secrets set SH_TOKEN < ../value";
+    let lost = text_of(&in_session(&world, lost));
+    assert_eq!(lost.matches("error[secret.key-lost]").count(), 2, "{lost}");
+    assert!(!world.path(KEY).exists() && !world.path("seen").exists());
+}
 
-    let moved =
-        text(&in_session(&world, "toolbooth secrets move --to file; toolbooth secrets move --to file"));
-    let file = world.short(&moved);
-    assert!(file.contains("The key was moved to ~/.local/share/toolbooth/secrets.key."), "{file}");
-    assert!(file.contains("The key is already in ~/.local/share/toolbooth/secrets.key."), "{file}");
+#[test]
+fn the_key_moves_from_the_keyring_to_a_file_and_back() {
+    if !has_keyring() {
+        return;
+    }
+    let world = home_with_keyring();
+    let moved = "toolbooth secrets move --to file; toolbooth secrets move --to file";
+    let moved = world.short(&text_of(&in_session(&world, moved)));
+    assert!(moved.contains("The key was moved to ~/.local/share/toolbooth/secrets.key."), "{moved}");
+    assert!(moved.contains("The key is already in ~/.local/share/toolbooth/secrets.key."), "{moved}");
     assert_eq!(mode(&world.path(KEY)), 0o600);
-    assert_eq!(in_keyring(), 0);
+    assert_eq!(keys_in_keyring(&world), 0);
     assert_eq!(state_of(&world, "keyed"), "connected");
     assert_eq!(code_of(&world, "secrets move --to keyring", ""), "secret.keyring");
     assert_eq!(state_of(&world, "keyed"), "connected", "the key is still in the file");
 
     let key = world.read(KEY);
-    let moved = text(&in_session(&world, "toolbooth secrets move --to keyring"));
+    let moved = text_of(&in_session(&world, "toolbooth secrets move --to keyring"));
     assert!(moved.contains("The key was moved to the keyring."), "{moved}");
     assert!(!world.path(KEY).exists());
-    assert_eq!(in_keyring(), 1);
+    assert_eq!(keys_in_keyring(&world), 1);
     // A move that was interrupted before it removed the file.
     world.write(KEY, &key);
-    fs::set_permissions(world.path(KEY), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    text(&in_session(&world, "toolbooth secrets move --to keyring"));
+    fs::set_permissions(world.path(KEY), PermissionsExt::from_mode(0o600)).unwrap();
+    text_of(&in_session(&world, "toolbooth secrets move --to keyring"));
     assert!(!world.path(KEY).exists());
     fs::remove_file(world.path("seen")).unwrap();
     in_session(&world, "toolbooth servers");
     assert_eq!(world.read("seen"), SECRET);
-
-    // A keyring that is locked, and one that has lost the key.
-    let locked = text(&in_locked_session(&world, "toolbooth config check"));
-    assert!(locked.contains("error[secret.keyring]") && locked.contains("it is locked"), "{locked}");
-    let lost = "/usr/bin/secret-tool clear application toolbooth; toolbooth config check; \
-                toolbooth secrets set SH_TOKEN < ../value";
-    let lost = text(&in_session(&world, lost));
-    assert_eq!(lost.matches("error[secret.key-lost]").count(), 2, "{lost}");
-    assert!(!world.path(KEY).exists());
 
     let arguments = world.read("arguments");
     assert!(arguments.contains("store --label"), "{arguments}");
