@@ -98,7 +98,8 @@ test('a server that lacks a variable says where it is used and how to set it', a
     await broken.getByRole('link', { name: 'How to set it' }).click();
     const steps = page.getByRole('region', { name: 'How to set the variable' });
     await expect(steps).toContainText(`${folder}/secrets.env`);
-    await expect(steps.locator('pre').first()).toHaveText('SHOP_TOKEN="VALUE"');
+    await expect(steps.locator('pre').first()).toHaveText('toolbooth secrets set SHOP_TOKEN');
+    await expect(steps.locator('pre').nth(1)).toHaveText('SHOP_TOKEN="VALUE"');
     await expect(steps.locator('pre').last()).toContainText('read -rs SHOP_TOKEN && export SHOP_TOKEN');
     writeFileSync(join(folder, 'secrets.env'), 'SHOP_TOKEN="value"\n', { mode: 0o600 });
     await steps.getByRole('button', { name: 'Reload' }).click();

@@ -1,7 +1,8 @@
 //! `cargo xtask setup`: installs the third-party packages that the tests need, under `.setup`.
 //!
 //! All versions are pinned in the repository. Nothing outside `.setup` is changed, with one exception: on a
-//! bare Debian machine (a container, run as root) Python's venv, npm, Chromium and PostgreSQL are installed as packages.
+//! bare Debian machine (a container, run as root) Python's venv, npm, a keyring, Chromium and PostgreSQL are installed as
+//! packages.
 
 use crate::{
     node::{NodeTools, install_servers},
@@ -69,11 +70,15 @@ pub fn run(root: &Path) -> Result<()> {
 
 /// Installs the Debian packages of missing programs.
 fn provide_programs() -> Result<()> {
-    let needed: [(&[&str], &[&str]); 3] = [
+    let needed: [(&[&str], &[&str]); 6] = [
         // A venv without `ensurepip` has no pip, and Debian packages them separately.
         (&["python3", "-c", "import ensurepip, venv"], &["python3", "python3-venv"]),
         (&["npm", "--version"], &["nodejs", "npm"]),
         (&["git", "--version"], &["git"]),
+        // A keyring for the tests of stored secrets.
+        (&["dbus-run-session", "--version"], &["dbus-daemon"]),
+        (&["gnome-keyring-daemon", "--version"], &["gnome-keyring"]),
+        (&["sh", "-c", "command -v secret-tool"], &["libsecret-tools"]),
     ];
     let missing: Vec<&str> = needed
         .iter()

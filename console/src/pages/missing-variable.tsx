@@ -2,7 +2,7 @@
 
 import { type Server, useSettings } from '../api/queries';
 import { type UnsetVariable, pathFrom } from '../lib/config-place';
-import { CodeBox, Prose } from '../ui/basic';
+import { CodeBox } from '../ui/basic';
 import { FilePlace, usePlace } from './entry-place';
 import { ReloadButton } from './overview';
 import { EditServerButton } from './server-edit';
@@ -16,20 +16,21 @@ export function MissingVariable({ server, variable: { name, place } }: { server:
     <section className="card card-body stack" aria-label="How to set the variable">
       <p>The entry of {server.name} uses <code>{`\${${name}}`}</code>{place && <> in <FilePlace place={place} /></>}. The gateway has no variable with this name. Set it in one of these ways:</p>
       <div className="stack tight">
-        <h3>In the file for secrets</h3>
-        {settings.data && file === null && (
-          <>
-            <p><Prose text="Name a file in `toolbooth.toml`, above all lines that begin with `[`. A path is relative to the folder of `toolbooth.toml`:" /></p>
-            <CodeBox what="line" text={'env_file = "secrets.env"'} />
-          </>
-        )}
-        <p>{file === null ? 'Then write the variable into that file, which only you should be able to read (mode 600), and reload:' : <>Write the variable into <code className="wrap-any">{file}</code>, and reload:</>}</p>
-        <CodeBox what="line" text={`${name}="VALUE"`} />
-        <div><ReloadButton /></div>
+        <h3>As a stored secret</h3>
+        <p>Run this on the machine of the gateway, as the user that runs it. The command asks for the value and stores it sealed; the gateway uses it at once.</p>
+        <CodeBox what="command" text={`toolbooth secrets set ${name}`} />
       </div>
+      {file !== null && (
+        <div className="stack tight">
+          <h3>Or in the file of variables</h3>
+          <p>Write the variable into <code className="wrap-any">{file}</code>, and reload:</p>
+          <CodeBox what="line" text={`${name}="VALUE"`} />
+          <div><ReloadButton /></div>
+        </div>
+      )}
       <div className="stack tight">
         <h3>Or in the environment of the gateway</h3>
-        <p>Start the gateway from a shell that has the variable. The second line asks for the value, so that the shell does not record it. A gateway that runs as a service reads the file only.</p>
+        <p>Start the gateway from a shell that has the variable. The second line asks for the value, so that the shell does not record it. A gateway that runs as a service does not have the variables of a shell.</p>
         <CodeBox what="commands" text={`toolbooth stop\nread -rs ${name} && export ${name}\ntoolbooth start`} />
       </div>
       <div className="row wrap"><p className="grow">If the entry should use another variable or value:</p><EditServerButton server={server} /></div>

@@ -141,6 +141,8 @@ pub enum CliCommand {
     Connect(commands::connect::ConnectArguments),
     /// List, show, add, remove, connect and restart servers.
     Servers(commands::servers::ServersArguments),
+    /// Store, list and remove the secrets of servers, sealed.
+    Secrets(commands::secrets::SecretsArguments),
     /// List, search, score and compare tools, and show token costs.
     Tools(commands::tools::ToolsArguments),
     /// Call a tool.

@@ -3,7 +3,8 @@
 use crate::arguments::{CliArguments, CliCommand};
 use crate::commands::{
     approvals, audit, call, calls, completions, config, connect, dead_letters, doctor, events, explain,
-    exposure, files, login, man, manifest, plan, reload, report, serve, servers, stdio, tokens, tools, trust,
+    exposure, files, login, man, manifest, plan, reload, report, secrets, serve, servers, stdio, tokens,
+    tools, trust,
 };
 use crate::commands::{console, jobs, tasks};
 use crate::commands::{service, skills, start, status, stop, store, up, upgrade};
@@ -27,6 +28,7 @@ pub fn run(arguments: CliArguments) -> ExitCode {
         CliCommand::Shell(arguments) => shell::run(&global, &arguments, CliArguments::command()),
         CliCommand::Connect(arguments) => connect::run(&global, &arguments),
         CliCommand::Servers(arguments) => servers::run(&global, arguments),
+        CliCommand::Secrets(arguments) => secrets::run(&global, arguments),
         CliCommand::Tools(arguments) => tools::run(&global, arguments),
         CliCommand::Call(arguments) => call::run(&global, &arguments),
         CliCommand::Calls(arguments) => calls::run(&global, arguments),

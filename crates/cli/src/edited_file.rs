@@ -99,14 +99,14 @@ impl TextChange {
 }
 
 /// A lock on a folder of configuration files, which the gateway and its commands take for a change.
-struct FolderLock {
+pub struct FolderLock {
     _folder: Option<File>,
 }
 
 impl FolderLock {
     /// Waits for the lock, but not for long: any program that can read the folder can hold it. Without the lock two changes
     /// at the same instant may overwrite each other.
-    fn take(folder: &Path) -> Self {
+    pub fn take(folder: &Path) -> Self {
         const TRIES: u32 = 40;
         const PAUSE: Duration = Duration::from_millis(50);
         let folder = File::open(folder).ok().filter(|folder| {
@@ -140,19 +140,21 @@ fn read(path: &Path) -> Result<Option<String>, CommandFailure> {
 
 /// Replaces a file atomically. A new file is readable only by its owner, because entries may contain secrets.
 pub fn write(path: &Path, text: &str) -> Result<(), CommandFailure> {
-    let replace = || -> std::io::Result<()> {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder)?;
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(text.as_bytes())?;
-        if let Ok(about) = std::fs::metadata(path) {
-            file.as_file().set_permissions(about.permissions())?;
-        }
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        Ok(())
-    };
-    replace().map_err(|error| unwritable(path, &error))
+    replace(path, text).map_err(|error| unwritable(path, &error))
+}
+
+/// The same with the error of the operating system.
+pub fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    if let Ok(about) = std::fs::metadata(path) {
+        file.as_file().set_permissions(about.permissions())?;
+    }
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
 }
 
 fn unreadable(path: &Path, why: &str) -> CommandFailure {

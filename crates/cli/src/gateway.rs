@@ -3,6 +3,7 @@
 use crate::failure::CommandFailure;
 use crate::global_options::GlobalOptions;
 use crate::running_gateway::{find_running, mention_stopping};
+use crate::secrets::SecretsKey;
 use crate::{callers, file_storage, sign_in, terms};
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
@@ -37,6 +38,7 @@ use toolbooth_upstream::process::Reaper;
 /// The sources of the configuration that the command line selects.
 pub fn sources(global: &GlobalOptions) -> Result<Sources, Problem> {
     let mut sources = Sources::from_process();
+    sources.sealer = Some(SecretsKey::of(&sources));
     sources.config_files = global.config.clone();
     sources.config_dir = global.config_dir.clone();
     sources.config_overrides = global.config_overrides.clone();

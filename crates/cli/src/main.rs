@@ -38,6 +38,7 @@ mod prompter;
 mod remote_gateway;
 mod render;
 mod running_gateway;
+mod secrets;
 mod setting_changes;
 mod shell;
 mod sign_in;

@@ -6,7 +6,8 @@ use crate::suggest::nearest;
 use crate::texts::{SourceTexts, TextName};
 use std::collections::BTreeMap;
 
-const PREFIX: &str = "TOOLBOOTH_";
+/// The beginning of the names of variables that are settings.
+pub(crate) const PREFIX: &str = "TOOLBOOTH_";
 
 /// Variables that commands read directly: arguments of every command, and the log level.
 pub const RESERVED: [&str; 10] = [

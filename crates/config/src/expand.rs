@@ -2,7 +2,7 @@
 
 use crate::node::{Mark, Node, PathStep, Value};
 use crate::parse::dotenv::is_variable_name;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The maximum length of an expanded string.
@@ -10,40 +10,62 @@ const MAX_LENGTH: usize = 1024 * 1024;
 
 /// The variables of one load. `Debug` prints only their names.
 #[derive(Clone, Default, PartialEq)]
-pub struct Variables(BTreeMap<String, String>);
+pub struct Variables {
+    values: BTreeMap<String, String>,
+    /// Variables whose sealed value could not be opened. They are not set, and get no other value.
+    unopened: BTreeSet<String>,
+}
 
 impl Variables {
     /// Wraps a map of variables.
     pub fn new(variables: BTreeMap<String, String>) -> Self {
-        Self(variables)
+        Self { values: variables, unopened: BTreeSet::new() }
     }
 
-    /// Adds variables that are not set yet; existing values win.
-    pub fn add_missing(&mut self, more: BTreeMap<String, String>) {
-        for (name, value) in more {
-            self.0.entry(name).or_insert(value);
-        }
+    /// Sets a variable.
+    pub(crate) fn set(&mut self, name: String, value: String) {
+        self.values.insert(name, value);
+    }
+
+    /// Marks a variable whose sealed value could not be opened.
+    pub(crate) fn set_unopened(&mut self, name: String) {
+        self.unopened.insert(name);
+    }
+
+    /// Whether a file that is read later must not set the variable.
+    pub(crate) fn is_settled(&self, name: &str) -> bool {
+        self.values.contains_key(name) || self.unopened.contains(name)
+    }
+
+    /// The variables whose sealed value could not be opened.
+    pub(crate) fn unopened(&self) -> impl Iterator<Item = &str> {
+        self.unopened.iter().map(String::as_str)
+    }
+
+    /// Whether the variable has a sealed value that could not be opened.
+    pub fn is_unopened(&self, name: &str) -> bool {
+        self.unopened.contains(name)
     }
 
     /// The value of a variable.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.values.get(name).map(String::as_str)
     }
 
     /// All names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.values.keys().map(String::as_str)
     }
 
     /// All names and values, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 }
 
 impl fmt::Debug for Variables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.values.keys()).finish()
     }
 }
 
@@ -53,6 +75,9 @@ pub enum ExpandError {
     /// The variable is not set, and there is no default.
     #[error("the variable `{0}` is not set")]
     Unset(String),
+    /// The variable has a sealed value that could not be opened. A default does not replace it.
+    #[error("the variable `{0}` is not set, because its sealed value could not be opened")]
+    Unopened(String),
     /// `${` without `}`.
     #[error("`${{` has no closing `}}`")]
     Unclosed,
@@ -69,7 +94,11 @@ impl ExpandError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unset(name) => Some(format!(
-                "set `{name}`, name a file with --env-file, or give a default: `${{{name}:-...}}`"
+                "store it with `toolbooth secrets set {name}`, or set it, name a file with --env-file, or give a default: \
+                 `${{{name}:-...}}`"
+            )),
+            Self::Unopened(name) => Some(format!(
+                "`toolbooth secrets` shows the reason; `toolbooth secrets set {name}` stores it again"
             )),
             Self::Unclosed | Self::Name(_) => {
                 Some("write `${NAME}` or `${NAME:-default}`, and `$$` for a literal dollar sign".to_owned())
@@ -121,6 +150,9 @@ fn lookup<'a>(inside: &'a str, variables: &'a Variables) -> Result<&'a str, Expa
     // Defaults are literal: a nested `${` would require counting braces.
     if !is_variable_name(name) || default.is_some_and(|default| default.contains("${")) {
         return Err(ExpandError::Name(inside.chars().take(40).collect()));
+    }
+    if variables.is_unopened(name) {
+        return Err(ExpandError::Unopened(name.to_owned()));
     }
     match (variables.get(name), default) {
         // As in a shell, `:-` also replaces an empty value.
@@ -195,12 +227,17 @@ fn walk(node: &mut Node, variables: &Variables, path: &mut Vec<PathStep>, errors
     }
 }
 
+/// The names of the variables that the strings of a tree refer to.
+pub(crate) fn references_in(node: &Node) -> Vec<String> {
+    match &node.value {
+        Value::Text(text) => references(text.shown()),
+        Value::List(elements) => elements.iter().flat_map(references_in).collect(),
+        Value::Map(members) => members.iter().flat_map(|(_, member)| references_in(member)).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// Whether a tree refers to any variable.
 pub(crate) fn refers(node: &Node) -> bool {
-    match &node.value {
-        Value::Text(text) => !references(text.shown()).is_empty(),
-        Value::List(elements) => elements.iter().any(refers),
-        Value::Map(members) => members.iter().any(|(_, member)| refers(member)),
-        _ => false,
-    }
+    !references_in(node).is_empty()
 }

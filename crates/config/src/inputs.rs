@@ -1,5 +1,6 @@
 //! The inputs of loading: paths, environment and command line arguments, collected once.
 
+use crate::sealed_values::ValueSealer;
 use crate::trust::TrustBook;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -55,6 +56,9 @@ pub struct Sources {
     pub gateway_url: Option<String>,
     /// The text of a file as it will be after a change, so that the change is checked before it is written.
     pub proposed: Option<ProposedFile>,
+    /// Seals the secrets that an import moves, and opens the sealed values of environment files. Without it an import writes
+    /// secrets as they are, and sealed values are not opened.
+    pub sealer: Option<Arc<dyn ValueSealer>>,
 }
 
 /// A changed file that is not written yet.

@@ -30,11 +30,25 @@ const LLM_FILES: [&str; 3] = ["llmconfig.yml", "llmconfig.yaml", "llmconfig.json
 pub(crate) const IMPORTED: &str = "imported.json";
 /// The file beside it, with the values of its variables.
 pub(crate) const IMPORTED_VARIABLES: &str = "imported.env";
+/// The file with the variables that the user has stored as secrets. They win over those of imports.
+pub(crate) const SECRETS: &str = "secrets.env";
 const COMPLIANCE_FILE: &str = "compliance-levels.json";
 /// The folders of an Atlas UI project, lowest precedence first.
 const ATLAS_FOLDERS: [&str; 2] = ["config/defaults", "config/overrides"];
 /// Files of Atlas UI that the gateway does not use.
 const UNUSED_FILES: [&str; 2] = ["rag-sources.json", "file-extractors.json"];
+
+impl Sources {
+    /// The file with the secrets that the user has stored; its variables are always read.
+    pub fn secrets_file(&self) -> Option<PathBuf> {
+        Some(self.user_dir()?.join(SECRETS))
+    }
+
+    /// The file with the secrets of imported servers.
+    pub fn imported_secrets_file(&self) -> Option<PathBuf> {
+        Some(self.user_dir()?.join(IMPORTED_VARIABLES))
+    }
+}
 
 /// Lists the files to look for, lowest layer first. A file that is listed twice counts at its last position.
 pub(crate) fn plan(sources: &Sources) -> Vec<PlannedFile> {

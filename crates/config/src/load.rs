@@ -14,6 +14,7 @@ use crate::manifest::{self, GatheredManifests, GatheredSkills, GatheredWorkflows
 use crate::node::{Node, Value};
 use crate::ownership;
 use crate::parse;
+use crate::sealed_values::open_values;
 use crate::servers;
 use crate::texts::SourceTexts;
 use crate::trust::{TrustBook, TrustError};
@@ -193,7 +194,12 @@ impl LoadContext<'_> {
             }
             match read_bounded(&path) {
                 Ok(bytes) => match parse::dotenv::parse(&mut self.texts, &path, &bytes) {
-                    Ok(more) => variables.add_missing(more),
+                    Ok(more) => {
+                        let sealer = self.sources.sealer.as_deref();
+                        self.findings.extend(open_values(sealer, &path, more, &mut variables));
+                        // A setting that cannot be opened must not be replaced by its default.
+                        self.fatal |= variables.unopened().any(|name| name.starts_with(environment::PREFIX));
+                    }
                     Err(finding) => self.fatal(*finding),
                 },
                 Err(error) => self.fatal(unreadable(&path, &error, "the env file")),

@@ -1,7 +1,7 @@
 //! A loaded configuration, and questions about it: which files are in effect, and what waits for trust.
 
 use crate::context::{ConfigDocument, UntrustedSettings};
-use crate::expand::Variables;
+use crate::expand::{self, Variables};
 use crate::finding::Finding;
 use crate::inputs::GoodManifests;
 use crate::layer::Layer;
@@ -113,6 +113,17 @@ impl LoadedConfig {
     /// The server with this name.
     pub fn server(&self, name: &str) -> Option<&ConfiguredServer> {
         self.servers.iter().find(|server| server.name.as_str() == name)
+    }
+
+    /// The servers whose entries refer to each variable.
+    pub fn servers_by_variable(&self) -> BTreeMap<String, BTreeSet<ServerName>> {
+        let mut servers: BTreeMap<String, BTreeSet<ServerName>> = BTreeMap::new();
+        for (name, entry) in &self.history {
+            for variable in expand::references_in(&entry.node) {
+                servers.entry(variable).or_default().insert(name.clone());
+            }
+        }
+        servers
     }
 
     /// Whether any finding is an error.

@@ -9,6 +9,7 @@ use crate::expand::{self, Variables};
 use crate::finding::Finding;
 use crate::inputs::FileDiscovery;
 use crate::layer::Layer;
+use crate::layers;
 use crate::manifest::ManifestFolders;
 use crate::merge::SettingsMerger;
 use crate::node::{MapKey, Mark, Node, PathStep, TextId};
@@ -16,6 +17,7 @@ use crate::ownership;
 use crate::parse;
 use crate::read::{ReadErrorKind, read_all};
 use crate::report::{self, ReadSubject};
+use crate::sealed_values::open_values;
 use crate::settings::{ManifestSettings, RuleLayer, RuleSettings, Settings};
 use crate::suggest::nearest;
 use crate::trust;
@@ -186,7 +188,8 @@ fn step_text(step: &PathStep) -> String {
     }
 }
 
-/// Reads the files named in `env_file` by all layers, highest layer first.
+/// Reads the files with variables, so that the first one that sets a variable wins: those named in `env_file` by all layers,
+/// highest layer first, then the user's secrets, then those of imports.
 fn env_files(
     context: &mut LoadContext<'_>,
     documents: &[ConfigDocument],
@@ -198,7 +201,10 @@ fn env_files(
     let mut nodes: Vec<Node> =
         trusted.filter_map(|document| document.split.settings.get("env_file").cloned()).collect();
     nodes.extend(merged.get("env_file").cloned());
+    let secrets = context.sources.secrets_file();
+    let imported = context.sources.imported_secrets_file();
     let mut read: Vec<PathBuf> = Vec::new();
+    let mut imported_mark = None;
     for node in nodes.iter().rev() {
         let Some(written) = node.text() else { continue };
         let Ok(text) = expand::expand(written, variables) else { continue };
@@ -206,23 +212,39 @@ fn env_files(
         if read.contains(&path) {
             continue;
         }
+        // The file that an import wrote names it, and the user's secrets come first.
+        if imported.as_ref() == Some(&path) {
+            imported_mark = Some(node.mark);
+            continue;
+        }
         read.push(path.clone());
-        env_file(context, node.mark, path, variables);
+        env_file(context, Some(node.mark), path, variables);
+    }
+    if let Some(path) = secrets.filter(|path| !read.contains(path)) {
+        optional_env_file(context, path, variables);
     }
     // The variables of imported entries may be added later, when the file with the entries does not name the other.
-    let imported = documents.iter().filter(|document| document.layer == Layer::User).find_map(|document| {
-        let path = crate::layers::imported_variables(document.path.as_deref()?)?;
-        Some((document.split.settings.mark, path))
+    let has_imported = documents.iter().any(|document| {
+        let variables = document.path.as_deref().and_then(layers::imported_variables);
+        document.layer == Layer::User && variables.is_some()
     });
-    if let Some((mark, path)) = imported.filter(|(_, path)| !read.contains(path)) {
-        match path.is_file() {
-            true => env_file(context, mark, path, variables),
-            false => context.files.push(path),
-        }
+    match imported {
+        Some(path) if imported_mark.is_some() => env_file(context, imported_mark, path, variables),
+        Some(path) if has_imported => optional_env_file(context, path, variables),
+        _ => {}
     }
 }
 
-fn env_file(context: &mut LoadContext<'_>, mark: Mark, path: PathBuf, variables: &mut Variables) {
+/// Reads a file with variables that need not exist; it is watched, because it may appear later.
+fn optional_env_file(context: &mut LoadContext<'_>, path: PathBuf, variables: &mut Variables) {
+    match path.exists() {
+        true => env_file(context, None, path, variables),
+        false => context.files.push(path),
+    }
+}
+
+/// Reads a file with variables. `named` is the place that names it.
+fn env_file(context: &mut LoadContext<'_>, named: Option<Mark>, path: PathBuf, variables: &mut Variables) {
     context.files.push(path.clone());
     // Its variables become parts of commands and URLs.
     if let Some(refusal) = ownership::refusal(context.sources, &path) {
@@ -231,15 +253,20 @@ fn env_file(context: &mut LoadContext<'_>, mark: Mark, path: PathBuf, variables:
     }
     match read_bounded(&path) {
         Ok(bytes) => match parse::dotenv::parse(&mut context.texts, &path, &bytes) {
-            Ok(more) => variables.add_missing(more),
+            Ok(more) => {
+                let sealer = context.sources.sealer.as_deref();
+                context.findings.extend(open_values(sealer, &path, more, variables));
+            }
             Err(finding) => context.findings.push(*finding),
         },
-        Err(error) => {
-            let cause = unreadable(&path, &error, "the file named in `env_file`");
-            let sentence = format!("{}: `{}`", cause.message, path.display());
-            let finding = Finding::error(cause.code, sentence).at(&context.texts, mark).about("env_file");
-            context.findings.push(finding);
-        }
+        Err(error) => context.findings.push(match named {
+            Some(mark) => {
+                let cause = unreadable(&path, &error, "the file named in `env_file`");
+                let sentence = format!("{}: `{}`", cause.message, path.display());
+                Finding::error(cause.code, sentence).at(&context.texts, mark).about("env_file")
+            }
+            None => unreadable(&path, &error, "the file with secrets"),
+        }),
     }
 }
 
@@ -289,7 +316,7 @@ fn unknown_top(
     known: &[&str],
     mut finding: Finding,
 ) {
-    let foreign = finding.file.as_deref().map(crate::layers::kind_of) == Some(FileKind::Servers);
+    let foreign = finding.file.as_deref().map(layers::kind_of) == Some(FileKind::Servers);
     if merged.get(key).is_some_and(|node| crate::dialect::looks_like_server(key, node)) {
         finding = finding.label("this looks like a server").hint("put it under `servers`");
     } else if foreign {

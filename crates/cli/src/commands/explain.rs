@@ -107,7 +107,7 @@ mod tests {
     use toolbooth_core::event::EventKind;
 
     /// The first parts of codes.
-    const AREAS: [&str; 47] = [
+    const AREAS: [&str; 48] = [
         "approval",
         "auth",
         "blobs",
@@ -139,6 +139,7 @@ mod tests {
         "resource",
         "sampling",
         "search",
+        "secret",
         "serve",
         "server",
         "servers",

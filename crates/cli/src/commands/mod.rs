@@ -29,6 +29,7 @@ pub mod manifest;
 pub mod plan;
 pub mod reload;
 mod running_calls;
+pub mod secrets;
 pub mod serve;
 mod server_edits;
 mod server_entry;

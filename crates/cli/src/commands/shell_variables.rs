@@ -74,13 +74,8 @@ impl GatewayEnvironment {
     /// How to give the gateway a variable of this shell.
     fn way(self) -> &'static str {
         match self {
-            Self::Service => {
-                "write it into the file that the setting `env_file` names, and run `toolbooth reload`"
-            }
-            _ => {
-                "run `toolbooth stop` and `toolbooth start` here, or write it into the file that the setting `env_file` \
-                 names, and run `toolbooth reload`"
-            }
+            Self::Service => "store it with `toolbooth secrets set`",
+            _ => "run `toolbooth stop` and `toolbooth start` here, or store it with `toolbooth secrets set`",
         }
     }
 }
@@ -206,8 +201,12 @@ mod tests {
         let entry = "server `x`: the variable `TOKEN` is not set";
         let output = "its last output was: API_KEY is required";
         let cases: [(&str, GatewayEnvironment, &[&str]); 6] = [
-            (entry, Background, &["`TOKEN` is set in this shell", "`toolbooth start` here", "`env_file`"]),
-            (entry, Service, &["`TOKEN` is set in this shell", "`env_file`"]),
+            (
+                entry,
+                Background,
+                &["`TOKEN` is set in this shell", "`toolbooth start` here", "`toolbooth secrets set`"],
+            ),
+            (entry, Service, &["`TOKEN` is set in this shell", "`toolbooth secrets set`"]),
             (output, ThisCommand, &["`API_KEY`, set here but not for the server", "`env` of `x`"]),
             (output, Background, &["`env` of `x`", "`toolbooth start` here"]),
             ("server `x`: the variable `OTHER` is not set", Background, &[]),

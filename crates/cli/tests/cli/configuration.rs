@@ -32,8 +32,8 @@ fn a_broken_server_does_not_affect_others() {
 
             token: ~/.config/toolbooth/mcp.json:5:76: server `token`: the variable
               `NO_SUCH_TOKEN` is not set [config.variable]
-              hint: set `NO_SUCH_TOKEN`, name a file with --env-file, or give a default:
-                    `${NO_SUCH_TOKEN:-...}`
+              hint: store it with `toolbooth secrets set NO_SUCH_TOKEN`, or set it, name
+                    a file with --env-file, or give a default: `${NO_SUCH_TOKEN:-...}`
 
             typo: ~/.config/toolbooth/mcp.json:3:28: server `typo`: unknown key `grops`
               [config.unknown-key]
@@ -108,8 +108,9 @@ fn a_broken_server_does_not_affect_others() {
                            fix: did you mean `groups`?
             FAIL  config   ~/.config/toolbooth/mcp.json:5:76: server `token`: the variable
                            `NO_SUCH_TOKEN` is not set
-                           fix: set `NO_SUCH_TOKEN`, name a file with --env-file, or give a
-                                default: `${NO_SUCH_TOKEN:-...}`
+                           fix: store it with `toolbooth secrets set NO_SUCH_TOKEN`, or set
+                                it, name a file with --env-file, or give a default:
+                                `${NO_SUCH_TOKEN:-...}`
             ok    gateway  not running; 127.0.0.1:PORT is available
             ok    store    can be opened (in ~/.local/share/toolbooth)
             FAIL  server   gone: `no-such-program` was not found
@@ -140,7 +141,7 @@ fn a_broken_server_does_not_affect_others() {
           |
         5 | l": "https://127.0.0.1:PORT/mcp", "headers": {"Authorization": "Bearer ${NO_SUCH_TOKEN}"}},
           |                                                             ^^^^^^^^^^^^^^^^^^^^^^^^^
-        hint: set `NO_SUCH_TOKEN`, name a file with --env-file, or give a default: `${NO_SUCH_TOKEN:-...}`
+        hint: store it with `toolbooth secrets set NO_SUCH_TOKEN`, or set it, name a file with --env-file, or give a default: `${NO_SUCH_TOKEN:-...}`
 
         2 errors in 1 file.
         --- exit 1
@@ -310,8 +311,12 @@ fn servers_of_other_clients_are_imported_and_the_import_undone() {
           wrote ~/.config/toolbooth/imported.env
           wrote ~/.config/toolbooth/imported.json
         `toolbooth config import --undo` undoes the import.
+        --- on standard error
+        note: the key of your stored secrets is in
+              ~/.local/share/toolbooth/secrets.key: no keyring was found
     "#]],
     );
+    assert!(!world.read(".config/toolbooth/imported.env").contains("hunter2"));
     assert_eq!(mode(&world.path(".config/toolbooth/imported.env")), 0o600);
     world.check(
         "servers",

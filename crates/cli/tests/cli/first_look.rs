@@ -184,6 +184,7 @@ fn help_is_short() {
               chat          Ask a language model that can call the tools
               connect       Add the gateway to a client's configuration, with a backup
               servers       List, show, add, remove, connect and restart servers
+              secrets       Store, list and remove the secrets of servers, sealed
               tools         List, search, score and compare tools, and show token costs
               call          Call a tool
               calls         List finished calls and show their attempts, timings and files

@@ -15,6 +15,7 @@ mod first_look;
 mod manual;
 mod output;
 mod running;
+mod secrets;
 mod servers_add;
 mod settings_page;
 mod settings_readers;

@@ -149,7 +149,8 @@ fn all_clients_are_set_up_and_restored_byte_for_byte() {
         assert!(!text.contains(script.to_str().unwrap()), "{client}: {text}");
     }
     assert_eq!(mode(&world.path(".cursor/mcp.json")), 0o640);
-    assert!(world.read(".config/toolbooth/imported.env").contains("hunter2hunter2"));
+    let secrets = world.read(".config/toolbooth/imported.env");
+    assert!(secrets.starts_with("KEYED_API_KEY=sealed:v1:") && !secrets.contains("hunter2"), "{secrets}");
     assert_eq!(mode(&world.path(".config/toolbooth/imported.env")), 0o600);
     let again = json(&world.run("up --yes --json"));
     assert!(
@@ -271,7 +272,7 @@ fn without_a_terminal_nothing_is_changed_unless_confirmed() {
               no servers
 
               import 2 servers into ~/.config/toolbooth/imported.json
-              move their secrets to ~/.config/toolbooth/imported.env, readable only by you
+              move their secrets to ~/.config/toolbooth/imported.env, sealed
               start the gateway in the background, or reload it
               change ~/.cursor/mcp.json: `toolbooth` in place of sh, keyed
               change ~/.config/goose/config.yaml: `toolbooth` in place of sh

@@ -6,11 +6,9 @@ use super::{argument_words, auth, rules, transport};
 use crate::dialect::Flavor;
 use crate::expand::{self, Variables};
 use crate::finding::{Finding, Severity};
-use crate::layers;
 use crate::node::{Node, Value};
 use crate::read::{dotted as dotted_steps, read_all};
 use crate::report::{self, ReadSubject};
-use std::path::Path;
 use std::time::Duration;
 use toolbooth_core::manifest::ConsentTerm;
 use toolbooth_core::names::ServerName;
@@ -62,7 +60,7 @@ pub(crate) fn normalise(
             let mut finding = Finding::error("config.variable", format!("server `{name}`: {error}"))
                 .at(inputs.texts, mark)
                 .about(format!("servers.{name}.{}", dotted_steps(&path)));
-            finding.hint = variable_hint(inputs, &error, finding.file.as_deref());
+            finding.hint = error.hint();
             findings.push(finding);
         }
     }
@@ -81,23 +79,6 @@ pub(crate) fn normalise(
     }
     let broken = findings.iter().any(Finding::is_error);
     (entry.filter(|_| !broken), findings)
-}
-
-/// How to supply a variable. Values of imported entries belong into the file beside them.
-fn variable_hint(
-    inputs: &EntryInputs<'_>,
-    error: &expand::ExpandError,
-    file: Option<&Path>,
-) -> Option<String> {
-    let imported = file.and_then(layers::imported_variables);
-    match (error, imported) {
-        (expand::ExpandError::Unset(name), Some(path)) => {
-            let shown = inputs.sources.user_dir().is_some_and(|user| path.starts_with(user));
-            shown.then(|| format!("write `{name}=VALUE` into {}, or set the variable", path.display()))
-        }
-        _ => None,
-    }
-    .or_else(|| error.hint())
 }
 
 /// Expands the variables of all fields except prose.

@@ -3,7 +3,9 @@
 use super::{ImportError, ImportPlan};
 use crate::bounded_file::{read_bounded, unreadable};
 use crate::digest;
+use crate::env_document::EnvDocument;
 use crate::inputs::Sources;
+use crate::sealed_values::is_sealed;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
@@ -127,23 +129,23 @@ impl ImportPlan {
         ))
     }
 
+    /// The content of the file with variables. Those of earlier imports are kept, and sealed if they were not.
     fn variables_text(&self) -> Result<String, ImportError> {
-        let mut variables = BTreeMap::new();
-        if let Some(bytes) = read_existing(&self.env_file)? {
-            let mut texts = crate::texts::SourceTexts::default();
-            let earlier = crate::parse::dotenv::parse(&mut texts, &self.env_file, &bytes);
-            variables = earlier.map_err(ImportError::Unreadable)?;
-        }
+        let bytes = read_existing(&self.env_file)?.unwrap_or_default();
+        let mut document = EnvDocument::parse(&self.env_file, &bytes).map_err(ImportError::Unreadable)?;
+        let mut variables: BTreeMap<String, String> =
+            document.variables().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         variables.extend(self.variables.clone());
-        let quoted = |value: &str| {
-            value
-                .replace('\\', "\\\\")
-                .replace('"', "\\\"")
-                .replace('\n', "\\n")
-                .replace('\r', "\\r")
-                .replace('\t', "\\t")
-        };
-        Ok(variables.iter().map(|(name, value)| format!("{name}=\"{}\"\n", quoted(value))).collect())
+        for (name, value) in variables {
+            let value = match &self.sealer {
+                Some(sealer) if !is_sealed(&value) => {
+                    sealer.seal(&name, &value).map_err(ImportError::NotSealed)?
+                }
+                _ => value,
+            };
+            document.set(&name, &value);
+        }
+        Ok(document.text())
     }
 }
 

@@ -4,10 +4,12 @@ use super::read_entry::variable_name;
 use super::{MovedSecret, PlannedServer};
 use crate::expand::references;
 use crate::parse::dotenv::is_variable_name;
+use crate::inputs::Sources;
+use crate::sealed_values::open_value;
 use crate::secrets::{looks_secret, sounds_secret};
 use serde_json::{Map, Value as Json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::PathBuf;
 
 /// The length from which a user name alone in a URL counts as a token.
 const MIN_TOKEN: usize = 20;
@@ -60,21 +62,18 @@ pub(super) struct SecretExtractor {
     pub variables: BTreeMap<String, String>,
     /// The variables of earlier imports.
     earlier: BTreeMap<String, String>,
-    /// The variables of this process, which override those of the env file.
-    process: BTreeMap<String, String>,
+    /// The variables of this process and the user's stored secrets, which override those of the env file.
+    overriding: BTreeMap<String, String>,
     /// The variables that other entries refer to: they must not get the secret of this import.
     referenced: BTreeSet<String>,
 }
 
 impl SecretExtractor {
-    pub(super) fn new(env_file: &Path, process: &BTreeMap<String, String>) -> Self {
-        let mut texts = crate::texts::SourceTexts::default();
-        let earlier = std::fs::read(env_file)
-            .ok()
-            .and_then(|bytes| crate::parse::dotenv::parse(&mut texts, env_file, &bytes).ok())
-            .unwrap_or_default();
-        let (variables, process, referenced) = (BTreeMap::new(), process.clone(), BTreeSet::new());
-        Self { variables, earlier, process, referenced }
+    pub(super) fn new(sources: &Sources) -> Self {
+        let earlier = stored_in(sources, sources.imported_secrets_file());
+        let mut overriding = stored_in(sources, sources.secrets_file());
+        overriding.extend(sources.env.clone());
+        Self { variables: BTreeMap::new(), earlier, overriding, referenced: BTreeSet::new() }
     }
 
     /// Reserves the variables that an entry refers to.
@@ -272,7 +271,7 @@ impl SecretExtractor {
             if self.earlier.get(name).is_some_and(|held| held == secret) {
                 return true;
             }
-            let sources = [&self.variables, &self.earlier, &self.process];
+            let sources = [&self.variables, &self.earlier, &self.overriding];
             let has_other = sources.iter().filter_map(|held| held.get(name)).any(|held| held != secret);
             !has_other && !self.referenced.contains(name)
         };
@@ -281,4 +280,17 @@ impl SecretExtractor {
             .find(fits)
             .unwrap_or_else(|| wanted.to_owned())
     }
+}
+
+/// The variables of an env file. A sealed value that cannot be opened stays sealed, so that it differs from every secret.
+fn stored_in(sources: &Sources, file: Option<PathBuf>) -> BTreeMap<String, String> {
+    let mut texts = crate::texts::SourceTexts::default();
+    let Some(file) = file else { return BTreeMap::new() };
+    let Ok(bytes) = std::fs::read(&file) else { return BTreeMap::new() };
+    let written = crate::parse::dotenv::parse(&mut texts, &file, &bytes).unwrap_or_default();
+    let opened = |(name, value): (String, String)| {
+        let opened = open_value(sources.sealer.as_deref(), &name, value.clone());
+        (name, opened.unwrap_or(value))
+    };
+    written.into_iter().map(opened).collect()
 }

@@ -21,6 +21,7 @@ use crate::load::load;
 use crate::loaded_config::LoadedConfig;
 use crate::parse::Syntax;
 use crate::schema::known_keys;
+use crate::sealed_values::ValueSealer;
 use crate::texts::SourceTexts;
 use extract_secrets::SecretExtractor;
 use gateway_addresses::GatewayAddresses;
@@ -31,7 +32,8 @@ use serde_json::{Map, Value as Json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
-use toolbooth_core::fault::{Blame, Fault};
+use std::sync::Arc;
+use toolbooth_core::fault::{Blame, Fault, Problem};
 use toolbooth_core::names::ServerName;
 
 /// The source of an import.
@@ -58,7 +60,7 @@ pub struct ImportPlan {
     pub read: Vec<PathBuf>,
     /// The file that servers are written to.
     pub target: PathBuf,
-    /// The file that secrets are written to.
+    /// The file that secrets are written to, sealed.
     pub env_file: PathBuf,
     /// The servers to write.
     pub servers: Vec<PlannedServer>,
@@ -69,6 +71,8 @@ pub struct ImportPlan {
     pub covered: Vec<EntryPlace>,
     #[serde(skip)]
     variables: BTreeMap<String, String>,
+    #[serde(skip)]
+    sealer: Option<Arc<dyn ValueSealer>>,
 }
 
 /// A server of an import plan.
@@ -144,6 +148,9 @@ pub enum ImportError {
         /// The error of the operating system.
         error: std::io::Error,
     },
+    /// A secret could not be sealed.
+    #[error("the secrets could not be sealed: {0}")]
+    NotSealed(Problem),
     /// There is nothing to undo.
     #[error("there is no import to undo")]
     NothingToUndo,
@@ -162,6 +169,7 @@ impl Fault for ImportError {
             Self::Unreadable(_) => "import.unreadable",
             Self::NoHome => "import.no-home",
             Self::Write { .. } => "import.write",
+            Self::NotSealed(problem) => problem.code,
             Self::NothingToUndo => "import.nothing-to-undo",
             Self::ChangedSince { .. } => "import.changed-since",
         }
@@ -179,6 +187,7 @@ impl Fault for ImportError {
             }
             Self::Unreadable(finding) => finding.hint.clone(),
             Self::ChangedSince { .. } => Some("remove the unwanted entries by hand".into()),
+            Self::NotSealed(problem) => problem.hint.clone(),
             Self::NoHome | Self::Write { .. } | Self::NothingToUndo => None,
         }
     }
@@ -281,7 +290,7 @@ impl ImportInput {
 fn settle(sources: &Sources, input: ImportInput) -> Result<ImportPlan, ImportError> {
     let user = sources.user_dir().ok_or(ImportError::NoHome)?;
     let ImportInput { read, found, mut skipped } = input;
-    let mut extractor = SecretExtractor::new(&user.join(apply::ENV_FILE), &sources.env);
+    let mut extractor = SecretExtractor::new(sources);
     found.iter().for_each(|server| extractor.reserve(&server.entry));
     let loaded = load(sources).ok();
     let taken = loaded.as_ref().map(|loaded| existing(loaded, &read)).unwrap_or_default();
@@ -331,6 +340,7 @@ fn settle(sources: &Sources, input: ImportInput) -> Result<ImportPlan, ImportErr
         skipped,
         covered,
         variables: extractor.variables,
+        sealer: sources.sealer.clone(),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::auth;
 use super::fields::{EntryReader, Extras, LocatedNode};
-use crate::expand::{expand, references};
+use crate::expand::{ExpandError, expand, references};
 use crate::finding::Finding;
 use crate::node::Value;
 use crate::secrets::{hide_in_address, hide_literal};
@@ -359,7 +359,7 @@ fn scalar(
             variables.extend(needed);
             Some(SecretText::expanded(text, value))
         }
-        Err(crate::expand::ExpandError::Unset(name)) => {
+        Err(ExpandError::Unset(name) | ExpandError::Unopened(name)) => {
             let sentence = format!(
                 "{}: `{}`: the variable `{name}` is not set, so this provider is not used",
                 reader.subject, spot.field

@@ -44,13 +44,14 @@ pub fn parse(
 }
 
 /// Whether a text is a valid variable name.
-pub(crate) fn is_variable_name(name: &str) -> bool {
+pub fn is_variable_name(name: &str) -> bool {
     let mut characters = name.chars();
     characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-fn assignment(line: &str) -> Result<Option<(String, String)>, &'static str> {
+/// The variable that a line sets; `None` for an empty line and a comment.
+pub(crate) fn assignment(line: &str) -> Result<Option<(String, String)>, &'static str> {
     if line.is_empty() || line.starts_with('#') {
         return Ok(None);
     }
@@ -61,6 +62,25 @@ fn assignment(line: &str) -> Result<Option<(String, String)>, &'static str> {
         return Err("a variable name consists of letters, digits and `_`, and does not start with a digit");
     }
     Ok(Some((name.to_owned(), unquote(value.trim())?)))
+}
+
+/// The line that sets a variable. A value is quoted unless it is one word.
+pub(crate) fn line(name: &str, value: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.:/+=@%,".contains(c);
+    if !value.is_empty() && value.chars().all(is_plain) {
+        return format!("{name}={value}");
+    }
+    let mut quoted = String::with_capacity(value.len() + 2);
+    for character in value.chars() {
+        match character {
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '"' | '\\' => quoted.extend(['\\', character]),
+            other => quoted.push(other),
+        }
+    }
+    format!("{name}=\"{quoted}\"")
 }
 
 fn unquote(value: &str) -> Result<String, &'static str> {

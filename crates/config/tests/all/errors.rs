@@ -132,7 +132,7 @@ fn an_unset_variable_disables_only_its_server() {
           |
         3 |     "TOKEN": "${MISSING_TOKEN}"
           |              ^^^^^^^^^^^^^^^^^^
-        hint: set `MISSING_TOKEN`, name a file with --env-file, or give a default: `${MISSING_TOKEN:-...}`
+        hint: store it with `toolbooth secrets set MISSING_TOKEN`, or set it, name a file with --env-file, or give a default: `${MISSING_TOKEN:-...}`
     "#]]
     .assert_eq(&world.report());
     expect![[r#"

@@ -433,7 +433,7 @@ fn an_import_tells_what_happens_to_injection_and_keeps_the_folder_of_cwd() {
 }
 
 #[test]
-fn a_missing_variable_of_an_imported_entry_is_supplied_beside_it() {
+fn a_missing_variable_of_an_imported_entry_may_be_supplied_beside_it() {
     let world = World::new(&[(
         "home/.cursor/mcp.json",
         r#"{"mcpServers": {"gh": {"command": "gh", "env": {"GH_TOKEN": "${GH_TOKEN}"}}}}"#,
@@ -442,7 +442,7 @@ fn a_missing_variable_of_an_imported_entry_is_supplied_beside_it() {
     plan(&world.sources, &from).unwrap().apply().unwrap();
     let variables = world.path("user/imported.env");
     let hint = world.load().unwrap().findings[0].hint.clone().unwrap();
-    assert_eq!(hint, format!("write `GH_TOKEN=VALUE` into {}, or set the variable", variables.display()));
+    assert!(hint.starts_with("store it with `toolbooth secrets set GH_TOKEN`, or "), "{hint}");
     std::fs::write(&variables, "GH_TOKEN=hunter2\n").unwrap();
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(&variables, std::fs::Permissions::from_mode(0o600)).unwrap();

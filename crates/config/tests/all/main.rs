@@ -14,6 +14,7 @@ mod manifests;
 mod parsing;
 mod reload;
 mod schema;
+mod sealed;
 mod settings;
 mod showing;
 mod skills;

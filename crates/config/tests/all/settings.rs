@@ -301,7 +301,7 @@ fn errors_in_protective_settings_stop_the_load() {
           |
         2 | key = "${UNSET_KEY}"
           |       ^^^^^^^^^^^^^^
-        hint: set `UNSET_KEY`, name a file with --env-file, or give a default: `${UNSET_KEY:-...}`
+        hint: store it with `toolbooth secrets set UNSET_KEY`, or set it, name a file with --env-file, or give a default: `${UNSET_KEY:-...}`
         error[config.wrong-value]: `policy.rules[0].subject`: a subject is `*`, `group:NAME`, `user:NAME`, `persona:NAME` or `client:NAME`
          --> work/toolbooth.toml:2:11
           |

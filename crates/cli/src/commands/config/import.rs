@@ -15,9 +15,7 @@ use toolbooth_core::fault::Problem;
 
 /// Arguments of `toolbooth config import`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "The other client's files are never changed. Secrets are written to a separate file with mode 600."
-)]
+#[command(after_help = "The other client's files are never changed. Secrets are sealed in a separate file.")]
 pub struct ImportArguments {
     /// Name of a client such as cursor, or a file; without it, lists what can be imported.
     #[arg(value_name = "CLIENT|FILE", conflicts_with = "undo")]

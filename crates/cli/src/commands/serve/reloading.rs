@@ -267,6 +267,26 @@ pub fn read_files(loaded: &LoadedConfig) -> Vec<String> {
     read.map(|file| file.display().to_string()).collect()
 }
 
+/// Loads the configuration on a thread of its own: the key of sealed values may come from a keyring that takes its time.
+async fn load(sources: &mut Sources) -> Result<LoadedConfig, LoadFailure> {
+    let mut own = sources.clone();
+    let loading = tokio::task::spawn_blocking(move || {
+        let loaded = toolbooth_config::load_with_trust(&mut own);
+        (loaded, own)
+    });
+    match loading.await {
+        Ok((loaded, own)) => {
+            *sources = own;
+            loaded
+        }
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The gateway is stopping.
+            Err(_) => Err(LoadFailure { findings: Vec::new(), files: Vec::new() }),
+        },
+    }
+}
+
 async fn apply(
     door: &Door,
     active: &mut ActiveConfig,
@@ -274,7 +294,7 @@ async fn apply(
     status: &ConfigStatus,
     cause: &ReloadCause,
 ) -> Result<serde_json::Value, Problem> {
-    let loaded = toolbooth_config::load_with_trust(&mut active.sources).map_err(|failure: LoadFailure| {
+    let loaded = load(&mut active.sources).await.map_err(|failure: LoadFailure| {
         watched.add(failure.files.clone());
         Problem::of(&failure)
     })?;

@@ -42,7 +42,7 @@ enum ServiceAction {
     #[command(after_help = "\
 Writes a systemd user unit (Linux) or a launchd file (macOS) for the current user; no root rights are needed. The \
 service runs with the PATH and the configuration options of this command. It does not have the other variables of your \
-shell: put variables that servers need into a file and name it with `env_file`.")]
+shell: store those that servers need with `toolbooth secrets set NAME`.")]
     Install {
         #[command(flatten)]
         options: InstallOptions,

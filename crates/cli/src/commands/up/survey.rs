@@ -166,10 +166,7 @@ impl ClientSurvey {
             lines.push(format!("import {count} into {}", render::path(&self.plan.target)));
         }
         if self.plan.servers.iter().any(|server| !server.moved.is_empty()) {
-            lines.push(format!(
-                "move their secrets to {}, readable only by you",
-                render::path(&self.plan.env_file)
-            ));
+            lines.push(format!("move their secrets to {}, sealed", render::path(&self.plan.env_file)));
         }
         lines.push("start the gateway in the background, or reload it".to_owned());
         for file in &self.files {
