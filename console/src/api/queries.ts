@@ -12,6 +12,7 @@ export type Approval = Schemas['ApprovalView'];
 export type Plan = Schemas['PlanView'];
 export type DeadLetter = Schemas['DeadLetterView'];
 export type AuditRow = Schemas['RowView'];
+export type CallRecord = Schemas['CallRecordView'];
 export type StoredFile = Schemas['FileView'];
 
 export const queryClient = new QueryClient({

@@ -2,8 +2,8 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
-import { ApiError, type Schemas, api } from '../api/client';
-import { useApproval } from '../api/queries';
+import { ApiError, api } from '../api/client';
+import { type CallRecord, useApproval } from '../api/queries';
 import { bytes, duration, plural, toolName } from '../lib/format';
 import { type Json, isObject, parseJson } from '../lib/json';
 import { rememberArguments } from '../lib/tried';
@@ -13,8 +13,6 @@ import { PastDisplay, hintsOf } from '../ui/display';
 import { JsonView } from '../ui/json';
 import { ResultView } from '../ui/result';
 import { Waterfall } from './waterfall';
-
-export type CallRecord = Schemas['CallRecordView'];
 
 export const callName = (call: CallRecord) => toolName(call.server, call.tool, call.name) || 'unknown tool';
 

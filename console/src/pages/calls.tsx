@@ -4,13 +4,13 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
 import { ApiError, api } from '../api/client';
 import { useRecords } from '../api/live-pages';
-import { type RunningCall, cancelCall, useMe, useRunning } from '../api/queries';
+import { type CallRecord, type RunningCall, cancelCall, useMe, useRunning } from '../api/queries';
 import { countedCalls } from '../lib/call-counts';
 import { countUpTo, duration, shortId, span } from '../lib/format';
 import { Button, Empty, Failure, LongName, MoreFailed, Outcome, Skeleton, Status, Time, useNow } from '../ui/basic';
 import { toast } from '../ui/toast';
 import { LiveList } from '../ui/live-list';
-import { CallDialog, type CallRecord, callName } from './call-detail';
+import { CallDialog, callName } from './call-detail';
 import { CallFilters, useCallFilter } from './call-filters';
 import { UnrecordedCalls } from './calls-today';
 

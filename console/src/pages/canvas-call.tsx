@@ -4,14 +4,14 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { api } from '../api/client';
-import { useApproval } from '../api/queries';
+import { type CallRecord, useApproval } from '../api/queries';
 import { givenOf } from '../lib/given';
 import type { Json, JsonObject } from '../lib/json';
 import { type KeptResult, keptResult } from '../lib/kept-results';
 import { Ago, Failure, Note, Outcome, PageHead, Skeleton } from '../ui/basic';
 import { ResultView } from '../ui/result';
 import { AppAndResult } from '../ui/tool-app';
-import { type CallRecord, callName } from './call-detail';
+import { callName } from './call-detail';
 
 export default function CanvasCall({ id }: { id: string }) {
   const call = useQuery({ queryKey: ['call', id], queryFn: ({ signal }) => api.get('/calls/{id}', { params: { id }, signal }) });

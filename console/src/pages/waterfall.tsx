@@ -1,7 +1,7 @@
 // Where the time of a call went: bars over a common time axis, with the numbers as text.
 
+import type { CallRecord } from '../api/queries';
 import { duration } from '../lib/format';
-import type { CallRecord } from './call-detail';
 
 interface Stage {
   name: string;

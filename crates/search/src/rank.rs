@@ -156,7 +156,8 @@ impl Index {
             None => ranking.scores[place] > 0.0 || ranking.name_match(place).is_some(),
         };
         let may_be_hit = |place: usize| {
-            let is_covered = || self.tool(place).is_some_and(|tool| query.covers_server(tool.server.name.as_str()));
+            let is_covered =
+                || self.tool(place).is_some_and(|tool| query.covers_server(tool.server.name.as_str()));
             view.has(place) && (query.servers.is_empty() || is_covered())
         };
         // A tool with an exact name must not move back in favour of coverage.

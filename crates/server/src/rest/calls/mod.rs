@@ -25,6 +25,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
+use running::NewCall;
 use serde::{Deserialize, Serialize};
 use std::pin::pin;
 use std::sync::Arc;
@@ -41,7 +42,6 @@ use toolbooth_upstream::connection::{ProgressMode, Round};
 use toolbooth_upstream::peer::ResultReading;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use running::NewCall;
 use waiting_question::QuestionView;
 
 /// The body of a call.

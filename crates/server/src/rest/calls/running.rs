@@ -402,7 +402,8 @@ mod tests {
         let calls = Arc::new(RunningCalls::default());
         let ann = caller("ann", Admin::No);
         let _hers = calls.begin(Uuid::from_u128(1), &ann, begun(5));
-        let shown = |caller: &Caller| serde_json::to_value(calls.list(caller, &HashMap::new())).expect("JSON");
+        let shown =
+            |caller: &Caller| serde_json::to_value(calls.list(caller, &HashMap::new())).expect("JSON");
         assert_eq!(shown(&ann)[0]["request"], "form-1");
         assert_eq!(shown(&caller("root", Admin::Yes))[0].get("request"), None);
     }
