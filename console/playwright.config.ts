@@ -7,8 +7,7 @@ export default defineConfig({
   outputDir: 'test-results',
   // One gateway and one browser at a time: the tests run on two cores.
   workers: 1,
-  // A browser on a busy machine may miss a time limit once.
-  retries: 2,
+  retries: 0,
   timeout: 60_000,
   expect: { timeout: 10_000 },
   reporter: [['list']],

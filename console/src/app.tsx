@@ -7,6 +7,7 @@ import { followEvents } from './api/events';
 import { useLiveData, useMe } from './api/queries';
 import { session } from './api/session';
 import { leaveChat } from './chat/leave';
+import { forgetResults } from './lib/kept-results';
 import { Overview } from './pages/overview';
 import { SignIn } from './pages/sign-in';
 import { Shell } from './shell';
@@ -21,6 +22,7 @@ const SignInCallback = lazy(() => import('./pages/callback'));
 const Chat = lazy(() => import('./pages/chat'));
 const Activity = lazy(() => import('./pages/activity'));
 const Canvas = lazy(() => import('./pages/canvas'));
+const CanvasCall = lazy(() => import('./pages/canvas-call'));
 const Cost = lazy(() => import('./pages/cost'));
 const Jobs = lazy(() => import('./pages/jobs'));
 const Settings = lazy(() => import('./pages/settings'));
@@ -50,7 +52,7 @@ function Identified({ persona }: { persona: string | null }) {
     void client.resetQueries();
   }, [persona, client]);
   // The next user of this browser must not see the data of this one.
-  useEffect(() => () => { client.clear(); leaveChat(); }, [client]);
+  useEffect(() => () => { client.clear(); leaveChat(); forgetResults(); }, [client]);
   const me = useMe();
   if (!me.data) {
     return (
@@ -106,6 +108,7 @@ function Pages() {
         <Route path="/callback/:name">{({ name }) => <SignInCallback server={decoded(name)} />}</Route>
         <Route path="/activity/:tab?/:id?">{({ tab, id }) => <Activity tab={tab} selected={id} />}</Route>
         <Route path="/chat"><Chat /></Route>
+        <Route path="/canvas/call/:id">{({ id }) => <CanvasCall key={id} id={id} />}</Route>
         <Route path="/canvas/:id?">{({ id }) => <Canvas selected={id} />}</Route>
         <Route path="/jobs/:tab?/:name?/:run?">{({ tab, name, run }) => <Jobs tab={tab} name={name === undefined ? undefined : decoded(name)} run={run} />}</Route>
         <Route path="/cost"><Cost /></Route>

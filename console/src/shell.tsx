@@ -4,51 +4,29 @@ import { type ReactNode, useEffect, useState, useSyncExternalStore } from 'react
 import { Link, useLocation } from 'wouter';
 import { ApiError } from './api/client';
 import { stream } from './api/events';
-import { useChanges, useChatModels, useDeadLetters, useHealth, useMe, usePendingApprovals, usePendingSteps, useQuarantine, useRunning, useServers } from './api/queries';
+import { useChanges, useDeadLetters, useHealth, useMe, usePendingApprovals, usePendingSteps, useQuarantine, useRunning, useServers } from './api/queries';
 import { session } from './api/session';
-import { span } from './lib/format';
+import { countUpTo, span } from './lib/format';
+import { isMac } from './lib/keyboard';
 import { consolePath } from './lib/place';
+import { PAGES, usePages } from './navigation';
 import { Button, useNow } from './ui/basic';
 import { Dialog } from './ui/dialog';
-import { Icon, type IconName } from './ui/icons';
+import { Icon } from './ui/icons';
 import { Palette, ShortcutHelp, useShortcuts } from './ui/palette';
 import { type Theme, setTheme, useTheme } from './ui/theme';
 import { toast } from './ui/toast';
 
-export interface Page {
-  path: string;
-  label: string;
-  icon: IconName;
-  /** The letter after `g`. */
-  letter: string;
-  /** In the bottom bar of narrow screens. */
-  main: boolean;
-}
-
-export const PAGES: Page[] = [
-  { path: '/', label: 'Overview', icon: 'overview', letter: 'o', main: true },
-  { path: '/inbox', label: 'Inbox', icon: 'inbox', letter: 'i', main: true },
-  { path: '/tools', label: 'Tools', icon: 'tools', letter: 't', main: true },
-  { path: '/chat', label: 'Chat', icon: 'chat', letter: 'h', main: false },
-  { path: '/servers', label: 'Servers', icon: 'servers', letter: 's', main: true },
-  { path: '/activity', label: 'Activity', icon: 'activity', letter: 'a', main: false },
-  { path: '/canvas', label: 'Canvas', icon: 'files', letter: 'c', main: false },
-  { path: '/jobs', label: 'Jobs', icon: 'clock', letter: 'j', main: false },
-  { path: '/cost', label: 'Context cost', icon: 'cost', letter: 'x', main: false },
-  { path: '/settings', label: 'Settings', icon: 'settings', letter: ',', main: false },
-];
-
-/** The pages that this gateway has: without a language model there is no chat. */
-export function usePages(): Page[] {
-  const models = useChatModels();
-  const hasChat = (models.data?.models.length ?? 0) > 0;
-  return PAGES.filter((page) => page.path !== '/chat' || hasChat);
-}
-
 const isAt = (location: string, path: string) => (path === '/' ? location === '/' : location === path || location.startsWith(`${path}/`));
 
+interface Waiting {
+  count: number;
+  /** The lists have further pages, so that the number is a lower bound. */
+  hasMore: boolean;
+}
+
 /** The number of things that wait for this person's decision. */
-export function useWaiting(): number {
+function useWaiting(): Waiting {
   const me = useMe();
   const admin = me.data?.admin ?? false;
   const calls = usePendingApprovals();
@@ -59,7 +37,8 @@ export function useWaiting(): number {
   const running = useRunning();
   const questions = running.data?.calls.filter((call) => call.question).length ?? 0;
   const plans = new Set(steps.data?.approvals.map((step) => step.plan?.id)).size;
-  return mine + questions + plans + (admin ? (changes.data?.tools.length ?? 0) + (quarantine.data?.tools.length ?? 0) : 0);
+  const tools = admin ? (changes.data?.tools.length ?? 0) + (quarantine.data?.tools.length ?? 0) : 0;
+  return { count: mine + questions + plans + tools, hasMore: calls.data?.next_before != null || steps.data?.next_before != null };
 }
 
 export function Shell({ children }: { children: ReactNode }) {
@@ -67,22 +46,24 @@ export function Shell({ children }: { children: ReactNode }) {
   const [palette, setPalette] = useState(false);
   const [help, setHelp] = useState(false);
   const [more, setMore] = useState(false);
-  const waiting = useWaiting();
+  const { count: waiting, hasMore } = useWaiting();
+  const waitingText = countUpTo(waiting, hasMore);
   const pages = usePages();
   const dead = useDeadLetters('pending');
   const servers = useServers();
   const broken = servers.data?.servers.filter((server) => ['error', 'needs_auth', 'needs_trust', 'config_error'].includes(server.state)).length ?? 0;
   const letters = dead.data?.pages[0]?.dead_letters.length ?? 0;
-  useWaitingSigns(waiting, PAGES.find((page) => page.path !== '/' && isAt(location, page.path))?.label);
+  const lettersText = countUpTo(letters, dead.data?.pages[0]?.next_cursor != null);
+  useWaitingSigns(waiting > 0 ? waitingText : null, PAGES.find((page) => page.path !== '/' && isAt(location, page.path))?.label);
   useShortcuts({ openPalette: () => setPalette(true), openHelp: () => setHelp(true), go });
   useEffect(() => setMore(false), [location]);
   const identity = useSyncExternalStore(session.subscribe, session.get);
   const live = useSyncExternalStore(stream.onState, stream.state);
   const hasBanner = identity.persona !== null || live === 'lost';
   const countOf = (path: string) => {
-    if (path === '/inbox' && waiting > 0) return <span className="count held" aria-label={`${waiting} waiting`}>{waiting}</span>;
+    if (path === '/inbox' && waiting > 0) return <span className="count held" aria-label={`${waitingText} waiting`}>{waitingText}</span>;
     if (path === '/servers' && broken > 0) return <span className="count bad" aria-label={`${broken} broken`}>{broken}</span>;
-    if (path === '/activity' && letters > 0) return <span className="count" aria-label={`${letters} dead letters`}>{letters}</span>;
+    if (path === '/activity' && letters > 0) return <span className="count" aria-label={`${lettersText} dead letters`}>{lettersText}</span>;
     return null;
   };
   return (
@@ -135,8 +116,6 @@ export function Shell({ children }: { children: ReactNode }) {
     </div>
   );
 }
-
-export const isMac = () => /Mac|iPhone|iPad/.test(navigator.userAgent);
 
 function LiveState() {
   const state = useSyncExternalStore(stream.onState, stream.state);
@@ -194,11 +173,11 @@ function LostBanner() {
 }
 
 /** Shows waiting calls in the title, the icon and, if the person allowed it, as a desktop notification. */
-function useWaitingSigns(waiting: number, page: string | undefined) {
+function useWaitingSigns(waiting: string | null, page: string | undefined) {
   useEffect(() => {
-    document.title = `${waiting > 0 ? `(${waiting}) ` : ''}${page ? `${page} · ` : ''}Toolbooth`;
+    document.title = `${waiting !== null ? `(${waiting}) ` : ''}${page ? `${page} · ` : ''}Toolbooth`;
     const icon = document.querySelector<HTMLLinkElement>('link[rel="icon"]');
-    if (icon) icon.href = `${consolePath}/${waiting > 0 ? 'favicon-waiting.svg' : 'favicon.svg'}`;
+    if (icon) icon.href = `${consolePath}/${waiting !== null ? 'favicon-waiting.svg' : 'favicon.svg'}`;
   }, [waiting, page]);
   useEffect(
     () =>

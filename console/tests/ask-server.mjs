@@ -13,7 +13,7 @@ TOOLS.push(
   { name: 'add_guest', description: 'Adds a guest.', inputSchema: { type: 'object', properties: { name: { type: 'string' } } }, _meta: { ui: { resourceUri: BOARD, visibility: ['app', 'model'] } } },
 );
 // The smallest app: it shows what it is given, adds a guest, and tries what it must not do.
-const APP = `<h1>Guests</h1><p id="given"></p><p id="result"></p><button id="add">Add Bo</button><p id="added"></p><p id="other"></p><p id="network"></p><script>
+const APP = `<h1>Guests</h1><p id="theme"></p><p id="given"></p><p id="result"></p><button id="add">Add Bo</button><p id="added"></p><p id="other"></p><p id="network"></p><script>
   let next = 1;
   const waiting = new Map();
   const ask = (method, params) => new Promise((done, fail) => { const id = next++; waiting.set(id, [done, fail]); parent.postMessage({ jsonrpc: '2.0', id, method, params }, '*'); });
@@ -21,14 +21,17 @@ const APP = `<h1>Guests</h1><p id="given"></p><p id="result"></p><button id="add
   const show = (id, text) => { document.getElementById(id).textContent = text; };
   addEventListener('message', ({ data }) => {
     if (data.id && waiting.has(data.id)) { const [done, fail] = waiting.get(data.id); data.error ? fail(new Error(data.error.message)) : done(data.result); }
+    if (data.method === 'ui/notifications/host-context-changed') show('theme', data.params.theme + ' ' + data.params.styles.variables['--color-text-primary']);
     if (data.method === 'ui/notifications/tool-input') show('given', 'for ' + data.params.arguments.day);
     if (data.method === 'ui/notifications/tool-result') show('result', data.params.content[0].text);
   });
   document.getElementById('add').onclick = () => ask('tools/call', { name: 'add_guest', arguments: { name: 'Bo' } }).then((answer) => show('added', answer.content[0].text), (error) => show('added', 'error: ' + error.message));
-  ask('ui/initialize', { protocolVersion: '2026-01-26', appInfo: { name: 'board', version: '1' }, appCapabilities: {} }).then(() => { tell('ui/notifications/initialized', {}); tell('ui/notifications/size-changed', { height: 260 }); });
+  ask('ui/initialize', { protocolVersion: '2026-01-26', appInfo: { name: 'board', version: '1' }, appCapabilities: {} }).then(({ hostContext }) => { show('theme', hostContext.theme + ' ' + hostContext.styles.variables['--color-text-primary']); tell('ui/notifications/initialized', {}); tell('ui/notifications/size-changed', { height: 260 }); });
   ask('tools/call', { name: '../hostile.show_html', arguments: {} }).then(() => show('other', 'other server called'), () => show('other', 'other server refused'));
   fetch('/me').then(() => show('network', 'network open'), () => show('network', 'network blocked'));
 </script>`;
+const PROMPT = { name: 'greet_guests', description: 'Writes to the guests from a town.', arguments: [{ name: 'town', description: 'Where they come from', required: true }] };
+const TOWNS = ['Oslo', 'Osaka', 'Turku'];
 const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
 const text = (value) => ({ content: [{ type: 'text', text: value }] });
 const QUESTIONS = {
@@ -58,8 +61,11 @@ createInterface({ input: process.stdin }).on('line', (line) => {
     const { call, read } = asked.get(id);
     send({ id: call, result: text(read(result)) });
     asked.delete(id);
-  } else if (method === 'initialize') send({ id, result: { protocolVersion: '2025-11-25', capabilities: { tools: {}, resources: {} }, serverInfo: { name: 'inn', version: '1' } } });
+  } else if (method === 'initialize') send({ id, result: { protocolVersion: '2025-11-25', capabilities: { tools: {}, resources: {}, prompts: {}, completions: {} }, serverInfo: { name: 'inn', version: '1' } } });
   else if (method === 'tools/list') send({ id, result: { tools: TOOLS } });
+  else if (method === 'prompts/list') send({ id, result: { prompts: [PROMPT] } });
+  else if (method === 'prompts/get') send({ id, result: { messages: [{ role: 'user', content: { type: 'text', text: `Write to the guests from ${params.arguments.town}.` } }] } });
+  else if (method === 'completion/complete') send({ id, result: { completion: { values: TOWNS.filter((town) => town.startsWith(params.argument.value)), total: 1, hasMore: false } } });
   else if (method === 'resources/list') send({ id, result: { resources: [{ uri: BOARD, name: 'board', mimeType: 'text/html;profile=mcp-app' }] } });
   else if (method === 'resources/templates/list') send({ id, result: { resourceTemplates: [] } });
   else if (method === 'resources/read') send({ id, result: { contents: [{ uri: BOARD, mimeType: 'text/html;profile=mcp-app', text: APP }] } });

@@ -70,6 +70,25 @@ test('a call of the form is cancelled', async ({ page, gateway }) => {
   await expect(page.getByText('call.cancelled')).toBeVisible();
 });
 
+test('cancelling a call of the form leaves another call of the same tool alone', async ({ page, gateway }) => {
+  const running = page.getByRole('region', { name: 'Running calls' });
+  await page.goto(`${gateway.console}tools/t/inn_work_slowly`);
+  await page.getByLabel(/^seconds/).fill('50');
+  await page.getByRole('button', { name: 'Call', exact: true }).click();
+  await expect(page.getByRole('button', { name: 'Cancel' })).toBeVisible();
+  // The newest call of the tool is not the one of the form.
+  const other = gateway.call('inn_work_slowly', { seconds: 49 });
+  const calls = async () => (await gateway.api('GET', '/calls/running')).body['calls'] as unknown as { id: string; request?: string }[];
+  await expect.poll(async () => (await calls()).length).toBe(2);
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  await expect(page.getByText('call.cancelled')).toBeVisible();
+  const left = await calls();
+  expect(left.map((call) => call.request)).toEqual([undefined]);
+  await page.goto(`${gateway.console}activity/calls`);
+  await running.getByRole('button', { name: 'Cancel' }).click();
+  expect((await other).status).toBe(409);
+});
+
 test('calls are filtered on the gateway, and one is opened with its stages', async ({ page, gateway }) => {
   await gateway.call('demo_hash', { text: 'one' });
   await gateway.call('hostile_look_up', { word: 'two' });
@@ -186,6 +205,12 @@ test('the app of a tool receives its result, and asks before it changes somethin
   await expect(page.locator('iframe[title="App of inn_show_board"]')).toHaveAttribute('sandbox', 'allow-scripts');
   const app = page.frameLocator('iframe[title="App of inn_show_board"]');
   await expect(app.locator('#given')).toHaveText('for Friday');
+  // The app has the theme of the console, also after a change.
+  await expect(app.locator('#theme')).toHaveText('light #1b1c1a');
+  await page.getByRole('button', { name: 'Theme: system' }).click();
+  await page.getByRole('button', { name: 'Theme: light' }).click();
+  await expect(app.locator('#theme')).toHaveText('dark #ecede8');
+  await page.getByRole('button', { name: 'Theme: dark' }).click();
   await expect(app.locator('#result')).toHaveText('two guests');
   await expect(app.locator('#other')).toHaveText('other server refused');
   await expect(app.locator('#network')).toHaveText('network blocked');
@@ -196,6 +221,44 @@ test('the app of a tool receives its result, and asks before it changes somethin
   await page.getByRole('button', { name: 'Allow' }).click();
   await expect(app.locator('#added')).toHaveText('added Bo');
   // The policy of the frame stopped its request, and the browser reported that.
+  expect(misdeeds.splice(0).filter((misdeed) => !misdeed.includes('/me'))).toEqual([]);
+});
+
+test('the result of a call has an address of its own, with the app of its tool', async ({ page, gateway, misdeeds }) => {
+  await page.goto(`${gateway.console}tools/t/inn_show_board`);
+  await page.getByLabel(/^day/).fill('Sunday');
+  await page.getByRole('button', { name: 'Call', exact: true }).click();
+  await page.getByRole('link', { name: 'Open the result in Canvas' }).click();
+  await expect(page).toHaveURL(/canvas\/call\/[0-9a-f-]{36}$/);
+  const app = page.frameLocator('iframe[title="App of inn_show_board"]');
+  await expect(app.locator('#given')).toHaveText('for Sunday');
+  await page.reload();
+  await expect(app.locator('#given')).toHaveText('for Sunday');
+  await expect(page.getByText('two guests').first()).toBeVisible();
+  expect(misdeeds.splice(0).filter((misdeed) => !misdeed.includes('/me'))).toEqual([]);
+});
+
+test('another browser sees the files of a result by its address', async ({ page, gateway }) => {
+  const { body } = await gateway.call('files_make_report', { title: 'For all' });
+  await page.goto(`${gateway.console}canvas/call/${String(body['call'])}`);
+  await expect(page.getByRole('heading', { name: 'files_make_report' })).toBeVisible();
+  await expect(page.getByText('The gateway stores the files of a result')).toBeVisible();
+  await expect(page.frameLocator('iframe').getByRole('heading', { name: 'For all' })).toBeVisible();
+});
+
+test('the result of an approved call shows the app of its tool in the inbox', async ({ page, gateway, misdeeds }) => {
+  await page.goto(`${gateway.console}inbox`);
+  await page.getByRole('button', { name: 'Plan mode: off' }).click();
+  await expect(page.getByRole('button', { name: 'Plan mode: on' })).toBeVisible();
+  const held = await gateway.call('inn_add_guest', { name: 'Eva' });
+  expect(held.status).toBe(202);
+  await expect(page.getByRole('link', { name: /1 step.*inn_add_guest name: Eva/s })).toBeVisible();
+  await page.getByRole('link', { name: /1 step/ }).click();
+  await page.getByRole('button', { name: 'Run all 1' }).click();
+  await expect(page.locator('.steps').getByText('done')).toHaveCount(1);
+  await page.getByRole('button', { name: 'Plan mode: on' }).click();
+  await page.goto(`${gateway.console}inbox/${String(held.body['held'])}`);
+  await expect(page.frameLocator('iframe[title="App of inn_add_guest"]').locator('#result')).toHaveText('added Eva');
   expect(misdeeds.splice(0).filter((misdeed) => !misdeed.includes('/me'))).toEqual([]);
 });
 

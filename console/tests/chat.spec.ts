@@ -9,7 +9,7 @@ const HTML = '<img src=x onerror="window.__xss=1"><script>window.__xss=1</script
 const call = (name: string, given: object): Reply => ({ call: 'mcp_tool_call', arguments: { name, arguments: given } });
 
 /** Opens the chat of a gateway whose model gives these replies. */
-async function withChat(browser: Browser, replies: Reply[], act: (page: Page, seen: TestModel['seen'], gateway: Gateway) => Promise<void>, options: BrowserContextOptions = {}) {
+async function withChat(browser: Browser, replies: Reply[], act: (page: Page, seen: TestModel['seen'], gateway: Gateway, misdeeds: string[]) => Promise<void>, options: BrowserContextOptions = {}) {
   const model = await startModel(replies);
   const config = `${SERVERS}\n[llm]\nbase_url = "${model.url}"\nmodel = "small-1"\nmodels = ["large-1"]\n`;
   const gateway = (await startGateway(config)) as Gateway & { remove(): Promise<void> };
@@ -20,7 +20,7 @@ async function withChat(browser: Browser, replies: Reply[], act: (page: Page, se
   try {
     await expect.poll(async () => JSON.stringify((await gateway.api('GET', '/servers')).body), { timeout: 30_000 }).toMatch(/"inn","state":"connected"/);
     await page.goto(`${gateway.console}chat`);
-    await act(page, model.seen, gateway);
+    await act(page, model.seen, gateway, misdeeds);
     expect(misdeeds).toEqual([]);
   } finally {
     await context.close();
@@ -119,6 +119,40 @@ test('the chat has no serious accessibility problem on a phone', async ({ browse
     expect(serious.map(({ id, nodes }) => `${id} ${nodes[0]?.html}`)).toEqual([]);
     expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
   }, { viewport: { width: 390, height: 844 }, bypassCSP: true });
+});
+
+test('the app of a tool is shown in the chat, and a prompt is inserted with a value that its server offers', async ({ browser }) => {
+  await withChat(browser, [call('inn_show_board', { day: 'Monday' }), 'There they are.', 'I have written to them.'], async (page, seen, _gateway, misdeeds) => {
+    await say(page, 'Who comes on Monday?');
+    const app = page.frameLocator('iframe[title="App of inn_show_board"]');
+    await expect(app.locator('#result')).toHaveText('two guests');
+    await page.getByRole('button', { name: 'Insert a prompt' }).click();
+    await page.getByLabel('Filter prompts').fill('guests');
+    await page.getByRole('button', { name: /^Use the prompt .*greet_guests/ }).click();
+    await page.getByLabel(/^town/).fill('Osl');
+    await expect(page.locator('datalist option[value="Oslo"]')).toHaveCount(1);
+    await expect(page.locator('datalist option')).toHaveCount(1);
+    await page.getByLabel(/^town/).fill('Oslo');
+    await page.getByRole('button', { name: 'Insert into the message' }).click();
+    await expect(page.getByRole('textbox', { name: 'Message' })).toHaveValue('Write to the guests from Oslo.');
+    await page.getByRole('button', { name: 'Send' }).click();
+    await expect(page.getByText('I have written to them.')).toBeVisible();
+    expect(seen.at(-1)?.messages.at(-1)?.content).toBe('Write to the guests from Oslo.');
+    expect(misdeeds.splice(0).filter((misdeed) => !misdeed.includes('/me'))).toEqual([]);
+  });
+});
+
+test('a call of the chat is cancelled alone', async ({ browser }) => {
+  await withChat(browser, [call('inn_work_slowly', { seconds: 50 }), 'It was cancelled.'], async (page, seen, gateway) => {
+    await say(page, 'Work.');
+    const card = page.getByRole('region', { name: 'Call of inn_work_slowly' });
+    await expect(card.getByRole('button', { name: 'Cancel' })).toBeVisible();
+    const other = gateway.call('inn_work_slowly', { seconds: 2 });
+    await card.getByRole('button', { name: 'Cancel' }).click();
+    await expect(page.getByText('It was cancelled.')).toBeVisible();
+    expect(seen[1]?.messages.at(-1)?.content).toContain('call.cancelled');
+    expect((await other).status).toBe(200);
+  });
 });
 
 test('an error of the model is shown with its reason', async ({ browser }) => {

@@ -3,7 +3,9 @@
 import { countedCalls } from '../src/lib/call-counts';
 import { pathFrom, placeOf, unsetVariable } from '../src/lib/config-place';
 import { statedEffects } from '../src/lib/effects';
-import { toolName } from '../src/lib/format';
+import { joined } from '../src/api/live-pages';
+import { argumentLine } from '../src/lib/argument-line';
+import { atLeast, countUpTo, toolName } from '../src/lib/format';
 import { expect, test } from './gateway';
 
 test('tools have the name that clients see', () => {
@@ -49,4 +51,25 @@ test('a guess about side effects is not shown as a statement', () => {
   expect(statedEffects({ side_effects: 'network' })).toBe('not stated');
   expect(statedEffects({ side_effects: 'network', origin: '/home/me/tools/mail.json' })).toBe('network');
   expect(statedEffects({ side_effects: 'filesystem' })).toBe('filesystem');
+});
+
+test('the number of a list that goes on is a lower bound', () => {
+  expect([countUpTo(200, true), countUpTo(200, false)]).toEqual(['200+', '200']);
+  expect([atLeast(1, false, 'step'), atLeast(1000, true, 'step')]).toEqual(['1 step', '1,000+ steps']);
+});
+
+test('a new first page is joined with the older rows that are loaded', () => {
+  const page = (from: number, to: number, next: number | null) => ({ rows: Array.from({ length: from - to + 1 }, (_, index) => from - index), next });
+  const ids = (number: number) => String(number);
+  expect(joined(undefined, page(5, 4, 4), ids)).toEqual(page(5, 4, 4));
+  expect(joined(page(5, 1, null), page(7, 4, 4), ids)).toEqual(page(7, 1, null));
+  // Too many are new: what is between is not known.
+  expect(joined(page(5, 1, null), page(9, 8, 8), ids)).toEqual(page(9, 8, 8));
+  expect(joined(page(5, 1, 1), page(2, 1, null), ids)).toEqual(page(2, 1, null));
+});
+
+test('a preview of arguments begins with the short ones, and hides nothing', () => {
+  expect(argumentLine({})).toBe('no arguments');
+  expect(argumentLine({ body: 'x'.repeat(200), to: 'bo@example.org', tags: ['a'], note: '' })).toBe(`to: bo@example.org, tags: ["a"], body: ${'x'.repeat(60)}…`);
+  expect(argumentLine({ name: 'a\u202Eb' })).toBe('name: a⟦U+202E⟧b');
 });

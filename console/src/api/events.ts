@@ -23,6 +23,8 @@ export type StreamState = 'connecting' | 'live' | 'lost' | 'refused';
 interface Message {
   event?: GatewayEvent;
   state?: StreamState;
+  /** The id to continue after. */
+  last?: string;
   /** A new tab asks the reader for the current state. */
   ask?: true;
 }
@@ -37,6 +39,8 @@ const listeners = new Set<EventListener>();
 const stateListeners = new Set<() => void>();
 let state: StreamState = 'connecting';
 let since = Date.now();
+/** The last event of each identity that this tab has heard of: a tab that becomes the reader continues after it. */
+const lastIds = new Map<string, string>();
 
 export const stream = {
   state: () => state,
@@ -66,24 +70,24 @@ export function followEvents(identityName: string): () => void {
   const name = `toolbooth-events:${location.host}:${identityName}`;
   if (!('locks' in navigator) || typeof BroadcastChannel === 'undefined') {
     // Only secure contexts have locks: over plain HTTP from another machine each tab reads for itself.
-    void read(stop.signal, deliver);
+    void read(name, stop.signal, (message) => deliver(name, message));
     return () => stop.abort();
   }
   const channel = new BroadcastChannel(name);
   let isReader = false;
   channel.onmessage = ({ data }: MessageEvent<Message>) => {
     if (data.ask && isReader) channel.postMessage({ state } satisfies Message);
-    else if (!isReader) deliver(data);
+    else if (!isReader) deliver(name, data);
   };
   channel.postMessage({ ask: true } satisfies Message);
   const publish = (message: Message) => {
-    deliver(message);
+    deliver(name, message);
     channel.postMessage(message);
   };
   navigator.locks
     .request(name, { signal: stop.signal }, async () => {
       isReader = true;
-      await read(stop.signal, publish);
+      await read(name, stop.signal, publish);
     })
     .catch(() => undefined);
   return () => {
@@ -92,13 +96,13 @@ export function followEvents(identityName: string): () => void {
   };
 }
 
-function deliver(message: Message) {
+function deliver(name: string, message: Message) {
+  if (message.last) lastIds.set(name, message.last);
   if (message.state) setState(message.state);
   if (message.event) listeners.forEach((listener) => listener(message.event as GatewayEvent));
 }
 
-async function read(signal: AbortSignal, publish: (message: Message) => void) {
-  let last: string | undefined;
+async function read(name: string, signal: AbortSignal, publish: (message: Message) => void) {
   let delay = FIRST_DELAY_MS;
   while (!signal.aborted) {
     // A stream that is silent for too long is taken as lost and opened again.
@@ -108,6 +112,7 @@ async function read(signal: AbortSignal, publish: (message: Message) => void) {
     let timer = setTimeout(end, SILENCE_MS);
     try {
       const headers: Record<string, string> = { accept: 'text/event-stream' };
+      const last = lastIds.get(name);
       if (last) headers['last-event-id'] = last;
       const response = await send('GET', '/events', { headers, signal: attempt.signal });
       publish({ state: 'live' });
@@ -115,13 +120,16 @@ async function read(signal: AbortSignal, publish: (message: Message) => void) {
       for await (const block of blocks(response)) {
         clearTimeout(timer);
         timer = setTimeout(end, SILENCE_MS);
-        if (block.id) last = block.id;
-        if (block.data) publish({ event: JSON.parse(block.data) as GatewayEvent });
+        const last = block.id ? { last: block.id } : {};
+        if (block.data) publish({ ...last, event: JSON.parse(block.data) as GatewayEvent });
+        else if (block.id) publish(last);
       }
       publish({ state: 'lost' });
     } catch (error) {
       if (signal.aborted) return;
       const status = (error as { status?: number }).status;
+      // The gateway does not know the event, for example after its store was replaced.
+      if (status === 400) lastIds.delete(name);
       if (status === 401 || status === 403) {
         publish({ state: 'refused' });
         return;

@@ -4,6 +4,7 @@ import { QueryClient, useInfiniteQuery, useQuery, useQueryClient } from '@tansta
 import { useEffect } from 'react';
 import { ApiError, api, fetchJson, type Schemas } from './client';
 import { type GatewayEvent, stream } from './events';
+import { useRecords } from './live-pages';
 
 export type Server = Schemas['ServerView'];
 export type Tool = Schemas['ToolView'];
@@ -11,6 +12,7 @@ export type Approval = Schemas['ApprovalView'];
 export type Plan = Schemas['PlanView'];
 export type DeadLetter = Schemas['DeadLetterView'];
 export type AuditRow = Schemas['RowView'];
+export type CallRecord = Schemas['CallRecordView'];
 export type StoredFile = Schemas['FileView'];
 
 export const queryClient = new QueryClient({
@@ -97,6 +99,8 @@ export interface RunningCall {
   state: 'running' | 'asks' | 'held';
   /** The held call, if it waits for approval. */
   held?: string;
+  /** The name that this user's client gave to the request. */
+  request?: string;
   question?: ServerQuestion;
 }
 export const useRunning = () =>
@@ -154,10 +158,10 @@ export const useTools = (filter: { server?: string; sort?: ToolSort; effect?: st
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     enabled,
   });
-export const useSearch = (text: string) =>
+export const useSearch = (text: string, server?: string) =>
   useQuery({
-    queryKey: ['search', text],
-    queryFn: ({ signal }) => api.get('/tools/search', { query: { q: [text], limit: 50 }, signal }),
+    queryKey: ['search', text, server ?? ''],
+    queryFn: ({ signal }) => api.get('/tools/search', { query: { q: [text], limit: 50, server: server ? [server] : undefined }, signal }),
     enabled: text !== '',
     placeholderData: (before) => before,
   });
@@ -183,11 +187,13 @@ export const useDeadLetters = (state: string) =>
     getNextPageParam: (page) => page.next_cursor ?? undefined,
   });
 export const useAudit = (filter: { kind?: string; tool?: string; user?: string; server?: string }) =>
-  useInfiniteQuery({
+  useRecords<AuditRow>({
     queryKey: ['audit', filter],
-    initialPageParam: undefined as number | undefined,
-    queryFn: ({ pageParam, signal }) => api.get('/audit', { query: { ...filter, before: pageParam, limit: 200 }, signal }),
-    getNextPageParam: (page) => page.next_before ?? undefined,
+    fetchPage: async (before, signal) => {
+      const { rows, next_before: next } = await api.get('/audit', { query: { ...filter, before, limit: 200 }, signal });
+      return { rows, next: next ?? null };
+    },
+    keyOf: (row) => String(row.seq),
   });
 export const useRecentEvents = (limit: number) =>
   useQuery({
@@ -204,6 +210,9 @@ export const useFiles = () =>
     queryFn: ({ pageParam, signal }) => api.get('/files', { query: { before: pageParam, limit: 100 }, signal }),
     getNextPageParam: (page) => page.next ?? undefined,
   });
+/** A file that the list of files may not have loaded. */
+export const useFile = (id: string, enabled: boolean) =>
+  useQuery({ queryKey: ['files', 'one', id], queryFn: ({ signal }) => api.get('/files/{id}', { params: { id }, signal }), enabled });
 export const useTokens = (enabled: boolean) =>
   useQuery({ queryKey: ['tokens'], queryFn: ({ signal }) => api.get('/tokens', { signal }), enabled });
 export const usePersonas = () => useQuery({ queryKey: ['personas'], queryFn: ({ signal }) => api.get('/personas', { signal }) });
@@ -238,6 +247,17 @@ const OUTDATED: [prefix: string, keys: string[]][] = [
 /** Calls may end thousands of times a second; questions to a person must appear at once. */
 const URGENT_MS = 100;
 const COLLECT_MS = 1000;
+/** Refreshes of a busy gateway are this far apart: at least, and for what is not urgent. */
+const BUSY_URGENT_MS = 500;
+const BUSY_MS = 3000;
+/** More events than this in one refresh: the gateway is busy. */
+const BUSY_EVENTS = 20;
+
+/** How long an event waits for others. */
+function delayOf(isUrgent: boolean, isBusy: boolean): number {
+  if (isUrgent) return isBusy ? BUSY_URGENT_MS : URGENT_MS;
+  return isBusy ? BUSY_MS : COLLECT_MS;
+}
 
 /** Keeps the data up to date with the event stream. A burst of events causes one refresh. */
 export function useLiveData() {
@@ -246,6 +266,8 @@ export function useLiveData() {
     const outdated = new Set<string>();
     let timer: ReturnType<typeof setTimeout> | undefined;
     let timerIsUrgent = false;
+    let events = 0;
+    let isBusy = false;
     const refresh = (filter: { queryKey?: string[] }) => {
       // The library does not repeat the first request of a query, but its answer may be older than the event.
       const requests = client.getQueryCache().findAll({ ...filter, fetchStatus: 'fetching' });
@@ -255,6 +277,8 @@ export function useLiveData() {
     };
     const flush = () => {
       timer = undefined;
+      isBusy = events > BUSY_EVENTS;
+      events = 0;
       for (const key of outdated) refresh({ queryKey: [key] });
       outdated.clear();
     };
@@ -267,12 +291,13 @@ export function useLiveData() {
         if (event.type.startsWith(prefix)) keys.forEach((key) => outdated.add(key));
       }
       if (outdated.size === 0) return;
+      events += 1;
       const isUrgent = /^(call|plan|server)\./.test(event.type);
       // A waiting urgent refresh is not delayed: many urgent events in a row would postpone it again and again.
       if (timer !== undefined && (timerIsUrgent || !isUrgent)) return;
       clearTimeout(timer);
       timerIsUrgent = isUrgent;
-      timer = setTimeout(flush, isUrgent ? URGENT_MS : COLLECT_MS);
+      timer = setTimeout(flush, delayOf(isUrgent, isBusy));
     });
     // What happened before the stream was open is not in the stream.
     const unsubscribeState = stream.onState(() => {

@@ -5669,6 +5669,11 @@ export interface operations {
                 q: string[];
                 /** @description If `true`, `q` is one regular expression that must match the name, description or a parameter name of the tool. */
                 regex?: boolean;
+                /**
+                 * @description Only tools of this server. May be repeated.
+                 * @example demo
+                 */
+                server?: string[];
                 /** @description Maximum number of hits. Values out of range are clamped (1 to 50). The default is `exposure.max_tools_per_search`. */
                 limit?: number;
             };

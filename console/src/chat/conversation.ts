@@ -29,6 +29,8 @@ export interface ChatCall {
   isLookup: boolean;
   arguments: Json;
   state: CallState;
+  /** The name of the request, by which the call can be cancelled before it has an answer. */
+  request?: string;
   held?: string;
   outcome?: CallOutcome;
   error?: ApiError;

@@ -2,7 +2,8 @@
 // call needs a decision or an answer. It goes on while other pages are open.
 
 import { ApiError, api, send } from '../api/client';
-import { queryClient } from '../api/queries';
+import { cancelCall, queryClient } from '../api/queries';
+import { cancelRequest, newRequestName } from '../api/running';
 import { type Json, type JsonObject, isObject, parseJson } from '../lib/json';
 import { type CallOutcome, outcomeOf } from '../pages/question';
 import { type ChatCall, type ChatItem, type ChatMessage, type ChatState, type RequestedCall, type ShownFile, bounded, cut, fileToShow, textOf, trimmed } from './conversation';
@@ -155,11 +156,29 @@ export function understood(call: RequestedCall): Understood {
   return { shown: { ...shown, tool: name.trim(), arguments: inner } };
 }
 
+/** What was stopped may have ended already, so a failure to cancel it is not an error. */
+const withdraw = (cancelling: Promise<unknown>) => void cancelling.catch(() => undefined);
+
+/** Sends a call. Stop cancels this call at the gateway, and no other call of the same tool. */
+async function sendCall(call: ChatCall, request: string, signal: AbortSignal): Promise<CallOutcome> {
+  const body = { arguments: call.arguments as JsonObject, session: sessionName, wait: 0, sampling: true, request };
+  const own = new AbortController();
+  // The request ends after the call was cancelled: without it the gateway would not find the call.
+  const stop = () => withdraw(cancelRequest(request).finally(() => own.abort()));
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    return await outcomeOf(await send('POST', '/tools/{name}/call', { params: { name: call.tool }, body, signal: own.signal }));
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}
+
 /** Makes a call and returns its text for the model. */
 async function perform(call: ChatCall, signal: AbortSignal, update: (change: Partial<ChatCall>) => void): Promise<string> {
   try {
-    const body = { arguments: call.arguments as JsonObject, session: sessionName, wait: 0, sampling: true };
-    let outcome = await outcomeOf(await send('POST', '/tools/{name}/call', { params: { name: call.tool }, body, signal }));
+    const request = newRequestName();
+    update({ request });
+    let outcome = await sendCall(call, request, signal);
     for (;;) {
       update({ outcome });
       if (outcome.kind === 'question') {
@@ -187,7 +206,7 @@ async function perform(call: ChatCall, signal: AbortSignal, update: (change: Par
 function answerOf(call: string, signal: AbortSignal): Promise<CallOutcome> {
   return new Promise((resolve, reject) => {
     const end = () => waiting.delete(call);
-    signal.addEventListener('abort', () => { end(); reject(new Error('stopped')); }, { once: true });
+    signal.addEventListener('abort', () => { end(); withdraw(cancelCall(call)); reject(new Error('stopped')); }, { once: true });
     waiting.set(call, (outcome) => { end(); resolve(outcome); });
   });
 }
@@ -206,7 +225,7 @@ async function decided(held: Extract<CallOutcome, { kind: 'held' }>, signal: Abo
       const result = found.outcome.result as Json | undefined;
       if (result != null) {
         const isError = isObject(result) && result['isError'] === true;
-        update({ state: isError ? 'failed' : 'done', outcome: { kind: 'result', result, warnings: [] } });
+        update({ state: isError ? 'failed' : 'done', outcome: { kind: 'result', call: found.id, result, warnings: [] } });
         const file = fileToShow(result, state.file);
         if (file && matchMedia('(min-width: 1000px)').matches) set({ file });
         return textOf(result);
@@ -223,6 +242,7 @@ async function decided(held: Extract<CallOutcome, { kind: 'held' }>, signal: Abo
       const timer = setTimeout(resolve, POLL_MS);
       signal.addEventListener('abort', () => { clearTimeout(timer); resolve(); }, { once: true });
     });
+    // The held call stays in the inbox.
     if (signal.aborted) return STOPPED;
     void queryClient.invalidateQueries({ queryKey: ['approvals', 'one', held.held] });
   }

@@ -11,6 +11,12 @@ export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
 
+/** A number that is known, or a lower bound of it: `200+`. */
+export const countUpTo = (value: number, hasMore: boolean): string => `${count(value)}${hasMore ? '+' : ''}`;
+
+/** The number of the rows of a list that may go on: `200+ calls`. */
+export const atLeast = (value: number, hasMore: boolean, one: string, many = `${one}s`): string => (hasMore ? `${count(value)}+ ${many}` : plural(value, one, many));
+
 /** The time of day for today, else the date. */
 export function shortTime(ms: number): string {
   const date = new Date(ms);

@@ -1,19 +1,19 @@
 // What happened: live events, the audit log with its check, and calls that failed for good.
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useEffect, useMemo, useState } from 'react';
+import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { ApiError, api } from '../api/client';
-import { type GatewayEvent, stream } from '../api/events';
-import { type AuditRow, type DeadLetter, useAudit, useDeadLetters, useMe, useRecentEvents } from '../api/queries';
-import { count, duration, plural, toolName } from '../lib/format';
-import { Ago, Button, Empty, Failure, LongName, Note, Outcome, PageHead, Prose, Segment, Skeleton, Status, Tabs, Time } from '../ui/basic';
+import { type AuditRow, type DeadLetter, useAudit, useDeadLetters, useMe } from '../api/queries';
+import { count, countUpTo, duration, plural, toolName } from '../lib/format';
+import { Ago, Button, Empty, Failure, LongName, MoreFailed, Note, Outcome, PageHead, Prose, Segment, Skeleton, Status, Tabs, Time } from '../ui/basic';
 import { Confirm, Dialog } from '../ui/dialog';
 import { JsonView } from '../ui/json';
+import { LiveList } from '../ui/live-list';
 import { ResultView } from '../ui/result';
 import { toast } from '../ui/toast';
-import { VirtualList } from '../ui/virtual';
 import { CallList } from './calls';
+import { EventList } from './events';
 import { FilterInput, useFilter } from './filters';
 
 type ActivityTab = 'calls' | 'events' | 'audit' | 'dead';
@@ -31,106 +31,14 @@ export default function Activity({ tab, selected }: { tab?: string; selected?: s
           { id: 'calls', label: 'Calls' },
           { id: 'events', label: 'Events' },
           { id: 'audit', label: 'Audit log' },
-          { id: 'dead', label: <>Dead letters{pending > 0 && <span className="count bad">{pending}</span>}</> },
+          { id: 'dead', label: <>Dead letters{pending > 0 && <span className="count bad">{countUpTo(pending, dead.data?.pages[0]?.next_cursor != null)}</span>}</> },
         ]} />
         {shown === 'calls' && <CallList selected={selected} />}
-        {shown === 'events' && <Events />}
+        {shown === 'events' && <EventList />}
         {shown === 'audit' && <Audit selected={selected} />}
         {shown === 'dead' && <DeadLetters selected={selected} />}
       </div>
     </div>
-  );
-}
-
-const KINDS = ['tool', 'call', 'server', 'plan', 'dead_letter', 'skill', 'job', 'task', 'catalog', 'config', 'request'];
-const MAX_EVENTS = 5000;
-
-function Events() {
-  const recent = useRecentEvents(1000);
-  const [live, setLive] = useState<GatewayEvent[]>([]);
-  const [isPaused, setPaused] = useState(false);
-  const [kind, setKind] = useFilter('kind');
-  const [text, setText] = useFilter('q');
-  const [open, setOpen] = useState<GatewayEvent | null>(null);
-  useEffect(() => stream.onEvent((event) => { if (event.id) setLive((before) => [event, ...before].slice(0, MAX_EVENTS)); }), []);
-  const all = useMemo(() => {
-    const known = new Set<string>();
-    const joined = [...live, ...(recent.data ?? []).slice().reverse()].filter((event) => {
-      const id = event.id ?? '';
-      if (known.has(id)) return false;
-      known.add(id);
-      return true;
-    });
-    return joined.sort((left, right) => right.at_ms - left.at_ms || Number(right.id?.split('-')[1]) - Number(left.id?.split('-')[1]));
-  }, [live, recent.data]);
-  const [frozen, setFrozen] = useState<GatewayEvent[] | null>(null);
-  const words = text.toLowerCase();
-  const rows = (frozen ?? all).filter((event) => (!kind || event.type.startsWith(`${kind}.`)) && (!words || [event.type, event.user, event.server, event.tool, toolName(event.server, event.tool), event.code, event.call, event.outcome].some((part) => part?.toLowerCase().includes(words))));
-  const waiting = frozen ? all.length - frozen.length : 0;
-  return (
-    <div className="stack tight">
-      <div className="row wrap filters">
-        <select className="select" aria-label="Kind of event" value={kind} onChange={(event) => setKind(event.target.value)}>
-          <option value="">All events</option>
-          {KINDS.map((item) => <option key={item} value={item}>{item.replaceAll('_', ' ')}</option>)}
-        </select>
-        <input className="input grow" style={{ maxWidth: 300 }} type="search" aria-label="Filter events" placeholder="User, server, tool, code or id" value={text} onChange={(event) => setText(event.target.value)} />
-        <Button aria-pressed={isPaused} onClick={() => { setPaused(!isPaused); setFrozen(isPaused ? null : all); }}>{isPaused ? (waiting > 0 ? `Show ${waiting} new` : 'Resume') : 'Pause'}</Button>
-        <span className="muted small end">{plural(rows.length, 'event')}</span>
-      </div>
-      {recent.error && !recent.data ? <Failure error={recent.error} retry={() => void recent.refetch()} /> : !recent.data ? <Skeleton lines={8} /> : rows.length === 0 ? (
-        <div className="card"><Empty title="No events"><p>{kind || text ? 'No kept event matches the filter.' : 'Events appear here as they happen.'}</p></Empty></div>
-      ) : (
-        <div className="card">
-          <VirtualList rows={rows} rowHeight={44} maxHeight={660} measured keyOf={(event) => event.id ?? String(event.at_ms)} label="Events" render={(event) => (
-            <button type="button" className="entry event-row" onClick={() => setOpen(event)}>
-              <span className="muted small"><Time ms={event.at_ms} /></span>
-              <span className="name"><b>{event.type}</b> <LongName text={aboutOf(event)} /></span>
-              <span className="muted clip only-wide">{event.user ?? ''}</span>
-              {stateOf(event) ? <span className="num small ended"><Outcome state={stateOf(event)} /><span>{event.duration_ms !== undefined && duration(event.duration_ms)}</span></span> : <span className="small ended">{event.code && <code className="clip">{event.code}</code>}</span>}
-            </button>
-          )} />
-        </div>
-      )}
-      {open && <EventDialog event={open} all={all} onClose={() => setOpen(null)} />}
-    </div>
-  );
-}
-
-/** What an event is about: a tool, or a job, skill or task with its step. */
-function aboutOf({ server, tool, data }: GatewayEvent): string {
-  const named = [data?.['job'] ?? data?.['skill'] ?? data?.['task'], data?.['step']].filter((name) => typeof name === 'string');
-  return toolName(server, tool) || named.join(' · ');
-}
-
-/** The outcome of an event, or the state of its step. */
-function stateOf({ outcome, data }: GatewayEvent): string {
-  const state = data?.['state'];
-  return outcome ?? (typeof state === 'string' ? state : '');
-}
-
-/** An event and, if it belongs to a call, what else happened in that call. */
-function EventDialog({ event, all, onClose }: { event: GatewayEvent; all: GatewayEvent[]; onClose: () => void }) {
-  const related = event.call === undefined ? [] : all.filter((other) => other.call === event.call).reverse();
-  const start = related[0]?.at_ms ?? 0;
-  const isHeld = related.some((other) => other.type.startsWith('call.'));
-  return (
-    <Dialog title={[event.type, aboutOf(event)].filter(Boolean).join(' · ')} onClose={onClose}>
-      {related.length > 1 && (
-        <section className="stack tight">
-          <h3>This call</h3>
-          <div className="bars">
-            {related.map((other) => [
-              <span key={`${other.id} time`} className="muted small num">+{duration(other.at_ms - start)}</span>,
-              <span key={`${other.id} type`}>{other.type}</span>,
-              <span key={`${other.id} end`} className="small">{other.outcome ? <Outcome state={other.outcome} /> : other.code ? <code>{other.code}</code> : ''}</span>,
-            ])}
-          </div>
-        </section>
-      )}
-      {isHeld && <div><Link className="button" href={`/inbox/${event.call}`} onClick={onClose}>Open the held call</Link></div>}
-      <JsonView value={event} />
-    </Dialog>
   );
 }
 
@@ -152,7 +60,7 @@ function Audit({ selected }: { selected?: string }) {
   const [tool, setTool] = useFilter('tool');
   const [user, setUser] = useFilter('user');
   const audit = useAudit({ kind: kind || undefined, tool: tool || undefined, user: user || undefined });
-  const rows = audit.data?.pages.flatMap((page) => page.rows) ?? [];
+  const rows = audit.rows ?? [];
   return (
     <div className="stack tight">
       {me.data?.admin && <Verify />}
@@ -163,13 +71,13 @@ function Audit({ selected }: { selected?: string }) {
         </select>
         <FilterInput label="Tool" value={tool} onApply={setTool} />
         {me.data?.admin && <FilterInput label="User" value={user} onApply={setUser} />}
-        <span className="muted small end">{count(rows.length)}{audit.hasNextPage ? '+' : ''} rows</span>
+        <span className="muted small end">{count(rows.length)}{audit.hasMore ? '+' : ''} rows</span>
       </div>
-      {audit.error && !audit.data ? <Failure error={audit.error} retry={() => void audit.refetch()} /> : !audit.data ? <Skeleton lines={8} /> : rows.length === 0 ? (
+      {audit.error && !audit.rows ? <Failure error={audit.error} retry={() => void audit.refetch()} /> : !audit.rows ? <Skeleton lines={8} /> : rows.length === 0 ? (
         <div className="card"><Empty title="No rows"><p>{kind || tool || user ? 'No row matches the filter.' : 'Every call and decision writes a row here.'}</p></Empty></div>
       ) : (
         <div className="card">
-          <VirtualList rows={rows} rowHeight={44} maxHeight={660} measured keyOf={(row) => String(row.seq)} label="Audit log" onEnd={() => { if (audit.hasNextPage && !audit.isFetchingNextPage) void audit.fetchNextPage(); }} render={(row) => (
+          <LiveList key={JSON.stringify([kind, tool, user])} rows={rows} rowHeight={44} maxHeight={660} measured keyOf={(row) => String(row.seq)} label="Audit log" onEnd={audit.onEnd} render={(row) => (
             <button type="button" className="entry event-row" onClick={() => go(`/activity/audit/${row.seq}${location.search}`)}>
               <span className="muted small"><Time ms={row.at_ms} /></span>
               <span className="name"><b>{row.kind.replaceAll('_', ' ')}</b> <LongName text={subjectOf(row)} /></span>
@@ -177,6 +85,7 @@ function Audit({ selected }: { selected?: string }) {
               <span className="num small ended"><Outcome state={row.outcome} /><span>{row.duration_ms != null && duration(row.duration_ms)}</span></span>
             </button>
           )} />
+          <MoreFailed error={audit.moreError} retry={() => void audit.loadMore()} />
         </div>
       )}
       {selected !== undefined && /^\d{1,15}$/.test(selected) && <AuditRowDialog seq={Number(selected)} known={rows.find((row) => String(row.seq) === selected)} onClose={() => go(`/activity/audit${location.search}`)} />}

@@ -2,8 +2,8 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
-import { ApiError, type Schemas, api } from '../api/client';
-import { useApproval } from '../api/queries';
+import { ApiError, api } from '../api/client';
+import { type CallRecord, useApproval } from '../api/queries';
 import { bytes, duration, plural, toolName } from '../lib/format';
 import { type Json, isObject, parseJson } from '../lib/json';
 import { rememberArguments } from '../lib/tried';
@@ -12,8 +12,7 @@ import { Dialog } from '../ui/dialog';
 import { PastDisplay, hintsOf } from '../ui/display';
 import { JsonView } from '../ui/json';
 import { ResultView } from '../ui/result';
-
-export type CallRecord = Schemas['CallRecordView'];
+import { Waterfall } from './waterfall';
 
 export const callName = (call: CallRecord) => toolName(call.server, call.tool, call.name) || 'unknown tool';
 
@@ -107,57 +106,4 @@ function HeldResult({ held }: { held: string }) {
   if (approval.error && ApiError.of(approval.error).status !== 404) return <Failure error={approval.error} />;
   if (result == null) return null;
   return <section className="stack tight"><h3>Result</h3><ResultView result={result as unknown as Json} /></section>;
-}
-
-interface Stage {
-  name: string;
-  note?: string;
-  from: number;
-  to: number;
-  tone: 'wait' | 'done' | 'failed';
-}
-
-/** The stages of a call: the time before it was sent, each attempt, and the work on its result. */
-function stagesOf(call: CallRecord): Stage[] {
-  const stages: Stage[] = [];
-  let at = 0;
-  const waited = call.waited_ms ?? (call.attempts.length === 0 ? call.duration_ms : 0);
-  if (waited > 0 || call.attempts.length === 0) {
-    stages.push({ name: call.attempts.length === 0 ? 'checks; not sent' : 'checks and approval', from: 0, to: waited, tone: 'wait' });
-    at = waited;
-  }
-  for (const [index, attempt] of call.attempts.entries()) {
-    const note = attempt.outcome === 'done' ? undefined : attempt.code ?? attempt.outcome.replaceAll('_', ' ');
-    stages.push({ name: attempt.provider ?? `attempt ${index + 1}`, note, from: at, to: at + attempt.duration_ms, tone: attempt.outcome === 'done' ? 'done' : 'failed' });
-    at += attempt.duration_ms;
-  }
-  if (call.attempts.length > 0 && call.duration_ms - at > 1) stages.push({ name: 'pauses and result', from: at, to: call.duration_ms, tone: 'wait' });
-  return stages;
-}
-
-/** Bars over a common time axis, with the numbers as text. A long wait does not hide the rest: its bar is cut. */
-function Waterfall({ call }: { call: CallRecord }) {
-  const stages = stagesOf(call);
-  const total = Math.max(1, call.duration_ms, ...stages.map((stage) => stage.to));
-  // A wait that is much longer than the rest is shown as twice the rest.
-  const cutOf = ({ tone, from, to }: Stage) => (tone === 'wait' && to - from > 0.7 * total && stages.length > 1 ? to - from - Math.max(1, 2 * (total - (to - from))) : 0);
-  const cut = stages.reduce((sum, stage) => sum + cutOf(stage), 0);
-  const width = total - cut;
-  let removed = 0;
-  return (
-    <ol className="waterfall">
-      {stages.map((stage, index) => {
-        const left = (stage.from - removed) / width;
-        removed += cutOf(stage);
-        const right = (stage.to - removed) / width;
-        return (
-          <li key={index}>
-            <span className="stage"><span className="clip">{stage.name}</span>{stage.note && <code className="small clip">{stage.note}</code>}</span>
-            <span className="bar" aria-hidden="true"><i className={`${stage.tone} ${cutOf(stage) > 0 ? 'cut' : ''}`} style={{ marginLeft: `${Math.min(99, left * 100)}%`, width: `${Math.max(0.5, (right - left) * 100)}%` }} /></span>
-            <span className="num small nowrap">{duration(stage.to - stage.from)}</span>
-          </li>
-        );
-      })}
-    </ol>
-  );
 }

@@ -1,39 +1,46 @@
 // Calls: those that run now, with a button to cancel them, and finished ones with their stages and attempts.
 
-import { useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
 import { ApiError, api } from '../api/client';
-import { type RunningCall, cancelCall, useMe, useRunning } from '../api/queries';
+import { useRecords } from '../api/live-pages';
+import { type CallRecord, type RunningCall, cancelCall, useMe, useRunning } from '../api/queries';
 import { countedCalls } from '../lib/call-counts';
-import { duration, shortId, span } from '../lib/format';
-import { Button, Empty, Failure, LongName, Outcome, Skeleton, Status, Time, useNow } from '../ui/basic';
+import { countUpTo, duration, shortId, span } from '../lib/format';
+import { Button, Empty, Failure, LongName, MoreFailed, Outcome, Skeleton, Status, Time, useNow } from '../ui/basic';
 import { toast } from '../ui/toast';
-import { VirtualList } from '../ui/virtual';
+import { LiveList } from '../ui/live-list';
 import { CallDialog, callName } from './call-detail';
 import { CallFilters, useCallFilter } from './call-filters';
 import { UnrecordedCalls } from './calls-today';
 
+/** The gateway lists at most this many running calls. */
+const MAX_RUNNING = 500;
+const keyOf = (call: CallRecord) => String(call.audit_seq);
+
 export function CallList({ selected }: { selected?: string }) {
   const [, go] = useLocation();
   const { filter, isFiltered, clear } = useCallFilter();
-  const calls = useInfiniteQuery({
+  const calls = useRecords<CallRecord>({
     queryKey: ['audit', 'calls', filter],
-    initialPageParam: undefined as number | undefined,
-    queryFn: ({ pageParam, signal }) => api.get('/calls', { query: { ...filter, before: pageParam, limit: 200 }, signal }),
-    getNextPageParam: (page) => page.next_before ?? undefined,
+    fetchPage: async (before, signal) => {
+      const { calls: rows, next_before: next } = await api.get('/calls', { query: { ...filter, before, limit: 200 }, signal });
+      return { rows, next: next ?? null };
+    },
+    keyOf,
   });
-  const rows = calls.data?.pages.flatMap((page) => page.calls) ?? [];
+  const { rows } = calls;
   const close = () => go(`/activity/calls${location.search}`);
   return (
     <div className="stack">
       <Running />
-      <CallFilters counted={calls.data ? countedCalls(rows, calls.hasNextPage) : ''} />
+      <CallFilters counted={rows ? countedCalls(rows, calls.hasMore) : ''} />
       <UnrecordedCalls />
-      {calls.error && !calls.data ? <Failure error={calls.error} retry={() => void calls.refetch()} /> : !calls.data ? <Skeleton lines={8} /> : rows.length === 0 ? (
+      {calls.error && !rows ? <Failure error={calls.error} retry={() => void calls.refetch()} /> : !rows ? <Skeleton lines={8} /> : rows.length === 0 ? (
         <div className="card"><Empty title={isFiltered ? 'No call matches the filter' : 'No calls yet'}>{isFiltered ? <Button onClick={clear}>Clear the filter</Button> : <><p>Every call of a tool is listed here when it has ended.</p><Link className="button" href="/tools">Try a tool</Link></>}</Empty></div>
       ) : (
         <div className="card">
-          <VirtualList rows={rows} rowHeight={44} maxHeight={660} measured keyOf={(call) => call.id || String(call.audit_seq)} label="Calls" onEnd={() => { if (calls.hasNextPage && !calls.isFetchingNextPage) void calls.fetchNextPage(); }} render={(call) => (
+          <LiveList key={JSON.stringify(filter)} rows={rows} rowHeight={44} maxHeight={660} measured keyOf={keyOf} label="Calls" onEnd={calls.onEnd} render={(call) => (
             <button type="button" className="entry event-row" onClick={() => go(`/activity/calls/${call.id}${location.search}`)}>
               <span className="muted small"><Time ms={call.at_ms} /></span>
               <span className="name"><b><LongName text={callName(call)} /></b></span>
@@ -41,6 +48,7 @@ export function CallList({ selected }: { selected?: string }) {
               <span className="num small ended"><Outcome state={call.outcome} /><span>{duration(call.duration_ms)}</span></span>
             </button>
           )} />
+          <MoreFailed error={calls.moreError} retry={() => void calls.loadMore()} />
         </div>
       )}
       {selected && <CallDialog id={selected} onClose={close} />}
@@ -56,7 +64,7 @@ function Running() {
   if (list.length === 0) return null;
   return (
     <section className="card" aria-label="Running calls">
-      <div className="card-head"><h2>Running now</h2><span className="count">{list.length}</span></div>
+      <div className="card-head"><h2>Running now</h2><span className="count">{countUpTo(list.length, list.length >= MAX_RUNNING)}</span></div>
       <ul className="items">{list.map((call) => <RunningRow key={call.id} call={call} isMine={call.user === me.data?.user} />)}</ul>
     </section>
   );

@@ -4,8 +4,8 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { ApiError, api, send } from '../api/client';
-import { type StoredFile, useFiles } from '../api/queries';
-import { bytes, plural, shortId, toolName } from '../lib/format';
+import { type StoredFile, useFile, useFiles } from '../api/queries';
+import { atLeast, bytes, plural, shortId, toolName } from '../lib/format';
 import type { Json } from '../lib/json';
 import { Ago, Button, Empty, Failure, Skeleton, Status } from '../ui/basic';
 import { Confirm } from '../ui/dialog';
@@ -30,7 +30,10 @@ export default function Canvas({ selected }: { selected?: string }) {
     () => latestVersions(all.filter((file) => file.name.toLowerCase().includes(words) && (!session || file.session === session))),
     [all, words, session],
   );
-  const open = all.find((file) => file.id === selected);
+  const listed = all.find((file) => file.id === selected);
+  // A link may lead to a file that is older than the files of the list.
+  const linked = useFile(selected ?? '', selected !== undefined && files.data !== undefined && listed === undefined);
+  const open = listed ?? linked.data;
   const follow = useFollow({ files: files.data && all.filter((file) => !session || file.session === session), selected, keep });
   // On a wide screen the newest file opens automatically, or the main one of the files of its call.
   const first = newest[0];
@@ -48,7 +51,7 @@ export default function Canvas({ selected }: { selected?: string }) {
       <div className="panes" data-open={selected !== undefined}>
         <div className="pane-list">
           <div className="pane-head">
-            <div className="row"><h1>Canvas</h1><span className="muted small">{files.data ? plural(newest.length, 'file') : ''}</span><span className="end"><Upload /></span></div>
+            <div className="row"><h1>Canvas</h1><span className="muted small">{files.data ? atLeast(newest.length, files.hasNextPage, 'file') : ''}</span><span className="end"><Upload /></span></div>
             <div className="row">
               <input className="input grow" type="search" aria-label="Filter files" placeholder="Filter by name" value={text} onChange={(event) => setText(event.target.value)} />
               {(sessions.length > 0 || session !== '') && (
@@ -74,9 +77,9 @@ export default function Canvas({ selected }: { selected?: string }) {
         </div>
         <div className="pane-detail">
           {selected !== undefined && <Button className="back" look="quiet" icon="back" onClick={() => go(`/canvas${keep}`)}>Canvas</Button>}
-          {selected === undefined ? newest.length > 0 && <Empty title="Choose a file" /> : !files.data ? <Skeleton lines={6} /> : !open ? <Empty title="This file does not exist"><p>It may have been deleted, or belong to another user.</p></Empty> : (
+          {selected === undefined ? newest.length > 0 && <Empty title="Choose a file" /> : !open && linked.error && ApiError.of(linked.error).status !== 404 ? <Failure error={linked.error} retry={() => void linked.refetch()} /> : !open && !linked.error ? <Skeleton lines={6} /> : !open ? <Empty title="This file does not exist"><p>It may have been deleted, or belong to another user.</p></Empty> : (
             <div className={beside ? 'canvas beside' : 'canvas'}>
-              <OpenFile key={open.id} file={open} versions={versionsOf(all, open)} onVersion={(id) => go(`/canvas/${id}${location.search}`)} onDeleted={() => go(`/canvas${keep}`)}>
+              <OpenFile key={open.id} file={open} versions={versionsOf(listed ? all : [...all, open], open)} onVersion={(id) => go(`/canvas/${id}${location.search}`)} onDeleted={() => go(`/canvas${keep}`)}>
                 {!beside && <ShowBeside files={all} open={open} onChoose={(id) => setBeside(id)} />}
               </OpenFile>
               {beside && (

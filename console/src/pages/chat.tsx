@@ -12,7 +12,10 @@ import { Button, CodeBox, Empty, Failure, Loaded, Note, PageHead, Status, type T
 import { JsonView, short } from '../ui/json';
 import { Markdown } from '../ui/markdown';
 import { ResultView } from '../ui/result';
+import { ToolApp } from '../ui/tool-app';
 import { FileViewer, download } from '../ui/viewer';
+import { CancelCall } from './cancel-call';
+import { PromptPicker } from './chat-prompts';
 import { ApprovalDetail } from './inbox-call';
 import { QuestionForm } from './question';
 
@@ -100,6 +103,8 @@ function Conversation({ models }: { models: string[] }) {
 
 function Composer({ isBusy, onSay }: { isBusy: boolean; onSay: (text: string) => void }) {
   const [text, setText] = useState('');
+  const [isChoosing, setChoosing] = useState(false);
+  const field = useRef<HTMLTextAreaElement>(null);
   const submit = (event?: FormEvent) => {
     event?.preventDefault();
     if (isBusy || text.trim() === '') return;
@@ -112,10 +117,14 @@ function Composer({ isBusy, onSay }: { isBusy: boolean; onSay: (text: string) =>
     submit();
   };
   return (
-    <form className="chat-form" onSubmit={submit}>
-      <textarea className="area text" aria-label="Message" placeholder="Message" rows={2} maxLength={50_000} value={text} onChange={(event) => setText(event.target.value)} onKeyDown={onKeyDown} />
-      {isBusy ? <Button look="danger" icon="cross" onClick={() => chat.stop()}>Stop</Button> : <Button look="primary" type="submit" disabled={text.trim() === ''}>Send</Button>}
-    </form>
+    <>
+      <form className="chat-form" onSubmit={submit}>
+        <Button icon="prompt" aria-label="Insert a prompt" title="Insert a prompt" onClick={() => setChoosing(true)} />
+        <textarea ref={field} className="area text" aria-label="Message" placeholder="Message" rows={2} maxLength={50_000} value={text} onChange={(event) => setText(event.target.value)} onKeyDown={onKeyDown} />
+        {isBusy ? <Button look="danger" icon="cross" onClick={() => chat.stop()}>Stop</Button> : <Button look="primary" type="submit" disabled={text.trim() === ''}>Send</Button>}
+      </form>
+      {isChoosing && <PromptPicker onClose={() => setChoosing(false)} onChosen={(chosen) => { setChoosing(false); setText((before) => (before.trim() ? `${before.trimEnd()}\n\n${chosen}` : chosen).slice(0, 50_000)); field.current?.focus(); }} />}
+    </>
   );
 }
 
@@ -154,6 +163,7 @@ function CallCard({ call }: { call: ChatCall }) {
       <div className="chat-call-head">
         <Status tone={tone} plain={call.state === 'done'}>{word}</Status>
         <b className="wrap-any">{call.tool}</b>
+        {call.state === 'running' && call.request && <CancelCall key={call.request} request={call.request} />}
       </div>
       {given.length > 0 && (
         <details className="chat-part">
@@ -165,6 +175,7 @@ function CallCard({ call }: { call: ChatCall }) {
       {call.error && <div className="chat-part"><Failure error={call.error} /></div>}
       {call.state === 'held' && call.held && <div className="chat-part inline-decision"><ApprovalDetail id={call.held} /></div>}
       {call.state === 'asks' && outcome?.kind === 'question' && <div className="chat-part"><QuestionForm key={outcome.number} call={outcome.call} question={outcome.question} onOutcome={(next) => chat.answered(outcome.call, next)} /></div>}
+      {ended && <div className="chat-app"><ToolApp tool={call.tool} given={isObject(call.arguments) ? call.arguments : {}} result={ended.result} /></div>}
       {ended && (
         <details className="chat-part">
           <summary className="muted small">Result</summary>

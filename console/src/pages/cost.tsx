@@ -1,19 +1,15 @@
 // What tools cost in a model's context: before and after, by server and tool, and what another mode would cost.
 
-import { useMemo, useState } from 'react';
-import { Link, useLocation } from 'wouter';
+import { useState } from 'react';
+import { Link } from 'wouter';
 import { useExposure, useStats } from '../api/queries';
 import type { Schemas } from '../api/client';
 import { compact, count, percent, plural } from '../lib/format';
-import { treemap } from '../lib/treemap';
 import { Ago, CodeBox, Empty, Loaded, LongName, Note, PageHead, Prose, Segment } from '../ui/basic';
+import { CostMap, ServerBars, serverLabel } from './cost-map';
 import { useFilter } from './filters';
 
 type Stats = Schemas['StatsView'];
-type ToolWeight = Schemas['ToolWeightView'];
-
-const MAP_WIDTH = 1000;
-const MAP_HEIGHT = 420;
 
 export default function Cost() {
   const [client, setClient] = useFilter('client');
@@ -48,7 +44,7 @@ function CostOf({ stats }: { stats: Stats }) {
       <section className="card" aria-labelledby="where">
         <div className="card-head"><h2 id="where">Where the tokens are</h2>{hasSent && <span className="end"><Segment label="Count" value={shown} onChange={setMeasure} options={[{ id: 'full', label: 'In full' }, { id: 'sent', label: 'As sent' }]} /></span>}</div>
         <div className="card-body stack">
-          <div className="only-wide"><Map stats={stats} measure={shown} /></div>
+          <div className="only-wide"><CostMap stats={stats} measure={shown} /></div>
           <ServerBars stats={stats} measure={shown} />
         </div>
       </section>
@@ -60,7 +56,7 @@ function CostOf({ stats }: { stats: Stats }) {
             {stats.dearest.slice(0, 25).map((tool) => (
               <tr key={tool.name}>
                 <td className="wrap-any">{tool.server.startsWith('_') ? <LongName text={tool.name} /> : <Link className="cell" href={`/tools/t/${encodeURIComponent(tool.name)}`}><LongName text={tool.name} /></Link>}</td>
-                <td className="only-wide muted">{serverName(tool.server)}</td>
+                <td className="only-wide muted">{serverLabel(tool.server)}</td>
                 <td className="num">{count(tool.full)}</td><td className="num">{count(tool.summary)}</td><td className="num">{tool.sent == null ? '–' : count(tool.sent)}</td><td className="num only-wide">{tool.loaded > 0 ? `${count(tool.loaded)} times` : '–'}</td>
               </tr>
             ))}
@@ -71,12 +67,6 @@ function CostOf({ stats }: { stats: Stats }) {
     </div>
   );
 }
-
-/** The name without the prefix that repeats the server. */
-const shortName = ({ name, server }: ToolWeight) => (name.startsWith(`${server}_`) ? name.slice(server.length + 1) : name);
-/** Names that no server has: the gateway's own tools, and tools that only a manifest or a skill describes. */
-const OWN_NAMES: Record<string, string> = { _toolbooth: 'the gateway itself', _manifest: 'manifests and skills' };
-const serverName = (name: string) => OWN_NAMES[name] ?? name;
 
 function Before({ stats }: { stats: Stats }) {
   const share = (value: number) => `${Math.max(0.3, (value / Math.max(1, stats.full)) * 100)}%`;
@@ -151,57 +141,3 @@ function savingOf(saved: number, current: number): string {
 
 /** The lines that give a client this mode, or all clients. A client chooses its name: one that is a pattern, or not plain text, is left out. */
 const settingOf = (mode: Mode, client?: string) => (client !== undefined && /^[\w .@/-]{1,80}$/.test(client) ? `[exposure.clients]\n"${client}" = "${mode}"` : `[exposure]\nmode = "${mode}"`);
-
-const valueOf = (weight: { full: number; sent?: number | null }, measure: 'full' | 'sent') => (measure === 'sent' ? weight.sent ?? 0 : weight.full);
-
-/** Servers by size: their order decides their colour. */
-const orderOf = (stats: Stats) => [...stats.servers].sort((left, right) => right.full - left.full).map((server) => server.name);
-
-function Map({ stats, measure }: { stats: Stats; measure: 'full' | 'sent' }) {
-  const [, go] = useLocation();
-  const boxes = useMemo(() => {
-    const order = orderOf(stats);
-    const byServer = new globalThis.Map<string, ToolWeight[]>();
-    for (const tool of stats.dearest) byServer.set(tool.server, [...(byServer.get(tool.server) ?? []), tool]);
-    const servers = treemap([...byServer.entries()], ([, tools]) => tools.reduce((sum, tool) => sum + valueOf(tool, measure), 0), MAP_WIDTH, MAP_HEIGHT);
-    return servers.flatMap((server) =>
-      treemap(server.item[1], (tool) => valueOf(tool, measure), server.width, server.height).map((box) => ({
-        ...box, x: box.x + server.x, y: box.y + server.y, tone: order.indexOf(server.item[0]) % 6,
-      })),
-    );
-  }, [stats, measure]);
-  const part = (value: number, whole: number) => `${(value / whole) * 100}%`;
-  return (
-    <div className="treemap" style={{ aspectRatio: `${MAP_WIDTH} / ${MAP_HEIGHT}` }} role="group" aria-label="Tokens by server and tool">
-      {boxes.map(({ item, x, y, width, height, tone }) => (
-        <button
-          key={item.name}
-          type="button"
-          tabIndex={-1}
-          className={`t${tone}`}
-          title={`${item.name}: ${count(valueOf(item, measure))} tokens`}
-          style={{ left: part(x, MAP_WIDTH), top: part(y, MAP_HEIGHT), width: part(width, MAP_WIDTH), height: part(height, MAP_HEIGHT) }}
-          onClick={() => !item.server.startsWith('_') && go(`/tools/t/${encodeURIComponent(item.name)}`)}
-        >
-          {width > 60 && height > 24 && <b>{shortName(item)}</b>}
-          {width > 60 && height > 44 && count(valueOf(item, measure))}
-        </button>
-      ))}
-    </div>
-  );
-}
-
-function ServerBars({ stats, measure }: { stats: Stats; measure: 'full' | 'sent' }) {
-  const servers = [...stats.servers].sort((left, right) => valueOf(right, measure) - valueOf(left, measure));
-  const highest = Math.max(1, ...servers.map((server) => valueOf(server, measure)));
-  const order = orderOf(stats);
-  return (
-    <div className="bars">
-      {servers.slice(0, 40).map((server) => [
-        <span key={`${server.name} name`} className="wrap-any"><i className={`swatch only-wide t${order.indexOf(server.name) % 6}`} />{serverName(server.name)} <span className="muted small">{plural(server.tools, 'tool')}</span></span>,
-        <span key={`${server.name} bar`} className="bar"><i style={{ width: `${(valueOf(server, measure) / highest) * 100}%` }} /></span>,
-        <span key={`${server.name} value`} className="num small">{count(valueOf(server, measure))}</span>,
-      ])}
-    </div>
-  );
-}

@@ -15,6 +15,19 @@ export function useFilter(name: string): [string, (value: string) => void] {
   return [params.get(name) ?? '', set];
 }
 
+/** Choices of which none or one is set. A second click removes it. */
+export function Chips({ label, value, onChange, options }: { label: string; value: string; onChange: (value: string) => void; options: { id: string; label: string; count?: number }[] }) {
+  return (
+    <div className="chips" role="group" aria-label={label}>
+      {options.map((option) => (
+        <button key={option.id} type="button" className="chip" aria-pressed={option.id === value} onClick={() => onChange(option.id === value ? '' : option.id)}>
+          {option.label}{option.count !== undefined && <span className="muted">{option.count}</span>}
+        </button>
+      ))}
+    </div>
+  );
+}
+
 /** A filter that runs on the gateway: applied with Enter or when the field is left. */
 export function FilterInput({ label, value, onApply }: { label: string; value: string; onApply: (value: string) => void }) {
   const [text, setText] = useState(value);

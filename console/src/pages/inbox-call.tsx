@@ -8,13 +8,14 @@ import { type Approval, useApproval, useTool } from '../api/queries';
 import { JsonArea, SchemaForm } from '../form/form';
 import { type Schema, errorsOf } from '../form/schema';
 import { plural } from '../lib/format';
+import { givenOf, sentArguments } from '../lib/given';
 import { hasHidden, visible } from '../lib/hidden';
 import { type JsonObject, isObject, pretty, same } from '../lib/json';
-import { isMac } from '../shell';
+import { isMac } from '../lib/keyboard';
 import { Ago, Button, Failure, Loaded, Note, Outcome, Prose, Remaining, Segment, Status, Time, useNow } from '../ui/basic';
 import { JsonView, LineDiff, changesBetween, short } from '../ui/json';
-import { ResultView } from '../ui/result';
 import { toast } from '../ui/toast';
+import { AppAndResult } from '../ui/tool-app';
 
 /** Clicks right after the content changed were meant for what was there before. */
 const SETTLE_MS = 500;
@@ -40,11 +41,6 @@ function EffectBadge({ call }: { call: Approval }) {
   if (!call.side_effect) return null;
   return <Status tone={call.side_effect === 'read' ? 'off' : 'warn'}>{call.side_effect.replaceAll('_', ' ')}</Status>;
 }
-
-const sentArguments = (call: Approval): JsonObject => {
-  const sent = call.arguments as unknown;
-  return isObject(sent) ? sent : {};
-};
 
 function Pending({ call, next }: { call: Approval; next?: string }) {
   const sent = useMemo(() => sentArguments(call), [call]);
@@ -176,7 +172,7 @@ function Decided({ call, next }: { call: Approval; next?: string }) {
         </section>
       )}
       <section className="stack tight"><h2>Arguments</h2><JsonView value={isObject(edited) ? edited : sent} /></section>
-      {result !== undefined && result !== null && <section className="stack tight"><h2>Result</h2><ResultView result={result as never} /></section>}
+      {result !== undefined && result !== null && <section className="stack tight"><h2>Result</h2><AppAndResult tool={call.name} given={givenOf(call)} result={result as never} /></section>}
     </div>
   );
 }

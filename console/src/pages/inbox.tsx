@@ -3,9 +3,11 @@
 import { useEffect, useRef } from 'react';
 import { Link, useLocation } from 'wouter';
 import { type Approval, useChanges, useMe, usePendingApprovals, usePendingSteps, usePlans, useQuarantine, useRecentApprovals, useRunning } from '../api/queries';
-import { plural } from '../lib/format';
+import { atLeast } from '../lib/format';
+import { sentArguments } from '../lib/given';
+import { callerOf, groupByPlan } from '../lib/held';
+import { argumentLine } from '../lib/argument-line';
 import { Ago, Button, Empty, Failure, Outcome, Prose, Remaining, Skeleton, Status } from '../ui/basic';
-import { callerOf, groupByPlan } from './overview';
 import { ApprovalDetail } from './inbox-call';
 import { ChangedDetail, QuarantineDetail } from './inbox-change';
 import { PlanDetail, PlanModeSwitch } from './inbox-plan';
@@ -68,8 +70,10 @@ export default function Inbox({ selected, kind }: { selected?: string; kind: 'ca
               const pending = stepsOf.get(plan.id) ?? [];
               return (
                 <Link key={plan.id} className="entry" href={`/inbox/plans/${plan.id}`} aria-current={plan.id === selected ? 'true' : undefined}>
-                  <span className="line"><span className="title clip">{plan.persona || plan.session || 'All calls'}</span><span className="end"><Status tone={pending.length > 0 ? 'held' : 'off'}>{pending.length > 0 ? plural(pending.length, 'step') : plan.state === 'open' ? 'collecting' : 'closed'}</Status></span></span>
+                  <span className="line"><span className="title clip">{plan.persona || plan.session || 'All calls'}</span><span className="end"><Status tone={pending.length > 0 ? 'held' : 'off'}>{pending.length > 0 ? atLeast(pending.length, steps.data?.next_before != null, 'step') : plan.state === 'open' ? 'collecting' : 'closed'}</Status></span></span>
                   <span className="line muted small">{plan.user} · <Ago ms={plan.created_ms} /></span>
+                  {pending.slice(0, 2).map((step) => <span key={step.id} className="line small"><span className="clip"><b>{step.name}</b> <span className="muted">{argumentLine(sentArguments(step))}</span></span></span>)}
+                  {pending.length > 2 && <span className="line muted small">and {atLeast(pending.length - 2, steps.data?.next_before != null, 'further step')}</span>}
                 </Link>
               );
             })}
@@ -116,6 +120,7 @@ function CallEntry({ call, isOpen }: { call: Approval; isOpen: boolean }) {
         <span className="clip">{callerOf(call)}</span>
         <span className="end nowrap">{call.decided_by ? `by ${call.decided_by}` : <Ago ms={call.created_ms} />}</span>
       </span>
+      {call.state === 'pending' && <span className="line small"><span className="clip muted" title={argumentLine(sentArguments(call), 600)}>{argumentLine(sentArguments(call))}</span></span>}
     </Link>
   );
 }

@@ -4,8 +4,8 @@ import { type Server, useSettings } from '../api/queries';
 import { type UnsetVariable, pathFrom } from '../lib/config-place';
 import { CodeBox } from '../ui/basic';
 import { FilePlace, usePlace } from './entry-place';
-import { ReloadButton } from './overview';
 import { EditServerButton } from './server-edit';
+import { ReloadButton } from './server-fix';
 
 export function MissingVariable({ server, variable: { name, place } }: { server: Server; variable: UnsetVariable }) {
   const settings = useSettings();

@@ -8,17 +8,20 @@ import { send } from '../api/client';
 import { type RunningCall, type ServerQuestion, useApproval, useRunning } from '../api/queries';
 import { SchemaForm } from '../form/form';
 import { type Schema, errorsOf } from '../form/schema';
+import { givenOf } from '../lib/given';
 import { visible } from '../lib/hidden';
 import { type Json, type JsonObject, parseJson } from '../lib/json';
+import { type KeptResult, keepResult } from '../lib/kept-results';
 import { Ago, Button, Failure, Note, Prose, Status } from '../ui/basic';
 import { resultHints } from '../ui/display';
 import { ResultView } from '../ui/result';
+import { AppAndResult } from '../ui/tool-app';
 import { type PageAction, PageQuestion } from './question-page';
 import { SamplingQuestion } from './question-sampling';
 
 /** The answer to a call over REST. */
 export type CallOutcome =
-  | { kind: 'result'; result: Json; warnings: string[] }
+  | { kind: 'result'; call: string; result: Json; warnings: string[] }
   | { kind: 'held'; held: string; message: string }
   | { kind: 'question'; call: string; question: ServerQuestion; number: number };
 
@@ -29,7 +32,7 @@ export async function outcomeOf(response: Response): Promise<CallOutcome> {
   const answer = parseJson(await response.text()) as JsonObject;
   if (answer['kind'] === 'question') return { kind: 'question', call: String(answer['call']), question: answer['question'] as unknown as ServerQuestion, number: ++questionsSoFar };
   if (response.status === 202) return { kind: 'held', held: String(answer['held']), message: String(answer['message']) };
-  return { kind: 'result', result: answer['result'] ?? null, warnings: (answer['warnings'] as string[] | undefined) ?? [] };
+  return { kind: 'result', call: String(answer['call'] ?? ''), result: answer['result'] ?? null, warnings: (answer['warnings'] as string[] | undefined) ?? [] };
 }
 
 interface AskedQuestion {
@@ -99,8 +102,14 @@ function FormQuestion({ call, question, onOutcome }: AskedQuestion) {
   );
 }
 
+/** The call whose answer is shown. */
+export interface MadeCall {
+  tool: string;
+  given: JsonObject;
+}
+
 /** What a call answered. A question of its server is asked in its place. */
-export function OutcomeView({ outcome, onOutcome }: { outcome: CallOutcome; onOutcome: (outcome: CallOutcome) => void }) {
+export function OutcomeView({ outcome, made, onOutcome }: { outcome: CallOutcome; made?: MadeCall; onOutcome: (outcome: CallOutcome) => void }) {
   if (outcome.kind === 'question') return <QuestionForm key={outcome.number} call={outcome.call} question={outcome.question} onOutcome={onOutcome} />;
   if (outcome.kind === 'held') return <HeldOutcome held={outcome.held} message={outcome.message} />;
   // The result itself says which host is refused, and how to allow it.
@@ -109,9 +118,15 @@ export function OutcomeView({ outcome, onOutcome }: { outcome: CallOutcome; onOu
   return (
     <>
       {warnings.map((warning, index) => <Note key={index} tone="warn">{typeof warning === 'string' ? warning : JSON.stringify(warning)}</Note>)}
-      <ResultView result={outcome.result} />
+      {made ? <AppAndResult {...made} result={outcome.result} /> : <ResultView result={outcome.result} />}
+      {made && outcome.call && <div><CanvasLink call={outcome.call} kept={{ ...made, result: outcome.result }} /></div>}
     </>
   );
+}
+
+/** Opens a result on a page of its own, whose address names the call. */
+export function CanvasLink({ call, kept }: { call: string; kept: KeptResult }) {
+  return <Link className="button small" href={`/canvas/call/${call}`} onClick={() => keepResult(call, kept)}>Open the result in Canvas</Link>;
 }
 
 /** What became of a held call: it changes here when a person decides, here or elsewhere. */
@@ -122,7 +137,7 @@ function HeldOutcome({ held, message }: { held: string; message: string }) {
   const review = <Link className="button small" href={`/inbox/${held}`}>{state === 'pending' ? 'Review' : 'Show'}</Link>;
   if (state === 'pending') return <Note tone="held" action={review}><p className="strong">The call waits for a decision.</p>{!call && <p><Prose text={message} /></p>}</Note>;
   if (state === 'approved') return <Note tone="held" action={review}>The call was approved{call?.waiting_for ? '. It waits for a decision about another tool.' : ', and runs.'}</Note>;
-  if (result !== undefined && result !== null) return <><Note action={review}>The call was approved, and ran.</Note><ResultView result={result as never} /></>;
+  if (call && result !== undefined && result !== null) return <><Note action={review}>The call was approved, and ran.</Note><AppAndResult tool={call.name} given={givenOf(call)} result={result as never} /></>;
   return <Note tone={state === 'done' ? undefined : 'warn'} action={review}>{ENDS[state] ?? `The call has ended: ${state}.`}</Note>;
 }
 

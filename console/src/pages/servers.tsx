@@ -11,11 +11,14 @@ import { Button, CopyButton, Empty, Failure, Loaded, Note, PageHead, Prose, Serv
 import { Confirm } from '../ui/dialog';
 import { toast } from '../ui/toast';
 import { VirtualList } from '../ui/virtual';
+import { Chips, useFilter } from './filters';
 import { ChangedDetail } from './inbox-change';
-import { FixButton, ReloadButton, ToolCount } from './overview';
+import { InstallHelp } from './install-help';
 import { MissingVariable } from './missing-variable';
+import { ToolCount } from './overview-servers';
 import { AddServerButton } from './server-add';
 import { EditServerButton } from './server-edit';
+import { FixButton, ReloadButton } from './server-fix';
 import { RemoveServerButton } from './server-remove';
 import { ServerKey } from './settings-keys';
 
@@ -23,43 +26,74 @@ export default function Servers({ selected, tab }: { selected?: string; tab?: st
   return selected === undefined ? <ServerList /> : <ServerDetail key={selected} name={selected} tab={(tab ?? 'tools') as ServerTab} />;
 }
 
+/** Groups of states, as people ask for them. */
+const STATES: { id: string; label: string; states: string[] }[] = [
+  { id: 'up', label: 'Up', states: ['connected'] },
+  { id: 'action', label: 'Needs an action', states: ['needs_auth', 'needs_trust', 'config_error'] },
+  { id: 'down', label: 'Down', states: ['error', 'connecting'] },
+  { id: 'off', label: 'Off', states: ['disconnected', 'disabled'] },
+];
+
 function ServerList() {
   const me = useMe();
   const servers = useServers();
-  const [, go] = useLocation();
+  const [text, setText] = useFilter('q');
+  const [state, setState] = useFilter('state');
+  const all = servers.data?.servers ?? [];
+  const words = text.trim().toLowerCase();
+  const found = all.filter((server) => !words || [server.name, server.description, server.short_description, server.reason, server.transport].some((part) => part?.toLowerCase().includes(words)));
+  const isIn = (server: Server, id: string) => STATES.find((one) => one.id === id)?.states.includes(server.state) ?? true;
+  const shown = found.filter((server) => isIn(server, state));
+  const chips = STATES.map(({ id, label }) => ({ id, label, count: found.filter((server) => isIn(server, id)).length })).filter(({ id, count: number }) => number > 0 || id === state);
   return (
     <div className="page">
       <PageHead title="Servers">{me.data?.admin && <ReloadButton />}<AddServerButton /></PageHead>
-      <div className="card">
-        <Loaded query={servers} lines={6}>
-          {({ servers: list }) =>
-            list.length === 0 ? <Empty title="No servers"><p>Add one here, put it into <code>.mcp.json</code> in the gateway's folder, or run <code>toolbooth up</code>, which takes over the servers of your clients.</p></Empty> : (
-              <div className="table-wrap">
-                <table className="table stacked">
-                  <thead><tr><th>Name</th><th>State</th><th className="num">Tools</th><th className="num">Prompts</th><th className="num">Resources</th><th>Transport</th><th>Protocol</th><th><span className="visually-hidden">Fix</span></th></tr></thead>
-                  <tbody>
-                    {list.map((server) => (
-                      <tr key={server.name} style={{ cursor: 'pointer' }} onClick={() => go(`/servers/${encodeURIComponent(server.name)}`)}>
-                        <td className="wrap-any">
-                          <Link className="cell" href={`/servers/${encodeURIComponent(server.name)}`} onClick={(event) => event.stopPropagation()}>{server.name}</Link>
-                          <p className="muted small clip2"><Prose text={reasonOf(server) ?? server.short_description ?? server.description ?? ''} /></p>
-                        </td>
-                        <td><ServerState server={server} /></td>
-                        <td className="num only-wide"><ToolCount server={server} /></td>
-                        <td className="num only-wide">{server.state === 'connected' ? count(server.prompts) : ''}</td>
-                        <td className="num only-wide">{server.state === 'connected' ? count(server.resources) : ''}</td>
-                        <td className="only-wide muted">{server.transport ?? ''}</td>
-                        <td className="only-wide muted nowrap">{server.revision ?? ''}</td>
-                        <td className="num fix" onClick={(event) => event.stopPropagation()}>{server.state !== 'connected' && <FixButton server={server} />}</td>
-                      </tr>
-                    ))}
-                  </tbody>
-                </table>
-              </div>
-            )
-          }
-        </Loaded>
+      <div className="stack tight">
+        {all.length > 1 && (
+          <div className="row wrap filters">
+            <input className="input" style={{ maxWidth: 260 }} type="search" aria-label="Filter servers" placeholder="Name, description or error" value={text} onChange={(event) => setText(event.target.value)} />
+            <Chips label="State of the servers" value={state} onChange={setState} options={chips} />
+            <span className="muted small end">{shown.length === all.length ? plural(all.length, 'server') : `${count(shown.length)} of ${plural(all.length, 'server')}`}</span>
+          </div>
+        )}
+        <div className="card">
+          <Loaded query={servers} lines={6}>
+            {() =>
+              all.length === 0 ? <Empty title="No servers"><p>Add one here, put it into <code>.mcp.json</code> in the gateway's folder, or run <code>toolbooth up</code>, which takes over the servers of your clients.</p></Empty>
+                : shown.length === 0 ? <Empty title="No server matches the filter"><Button onClick={() => { setText(''); setState(''); }}>Show all servers</Button></Empty>
+                : <ServerTable servers={shown} />
+            }
+          </Loaded>
+        </div>
       </div>
+    </div>
+  );
+}
+
+function ServerTable({ servers }: { servers: Server[] }) {
+  const [, go] = useLocation();
+  return (
+    <div className="table-wrap">
+      <table className="table stacked">
+        <thead><tr><th>Name</th><th>State</th><th className="num">Tools</th><th className="num">Prompts</th><th className="num">Resources</th><th>Transport</th><th>Protocol</th><th><span className="visually-hidden">Fix</span></th></tr></thead>
+        <tbody>
+          {servers.map((server) => (
+            <tr key={server.name} style={{ cursor: 'pointer' }} onClick={() => go(`/servers/${encodeURIComponent(server.name)}`)}>
+              <td className="wrap-any">
+                <Link className="cell" href={`/servers/${encodeURIComponent(server.name)}`} onClick={(event) => event.stopPropagation()}>{server.name}</Link>
+                <p className="muted small clip2"><Prose text={reasonOf(server) ?? server.short_description ?? server.description ?? ''} /></p>
+              </td>
+              <td><ServerState server={server} /></td>
+              <td className="num only-wide"><ToolCount server={server} /></td>
+              <td className="num only-wide">{server.state === 'connected' ? count(server.prompts) : ''}</td>
+              <td className="num only-wide">{server.state === 'connected' ? count(server.resources) : ''}</td>
+              <td className="only-wide muted">{server.transport ?? ''}</td>
+              <td className="only-wide muted nowrap">{server.revision ?? ''}</td>
+              <td className="num fix" onClick={(event) => event.stopPropagation()}>{server.state !== 'connected' && <FixButton server={server} />}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
     </div>
   );
 }
@@ -89,6 +123,7 @@ function ServerDetail({ name, tab }: { name: string; tab: ServerTab }) {
                 {data.code && <p className="small"><code>{data.code}</code>{data.retry_in_seconds != null && <> · next attempt in {span(data.retry_in_seconds * 1000)}</>}</p>}
               </Note>
             )}
+            {admin && <InstallHelp server={data} />}
             {admin && variable !== null && <MissingVariable server={data} variable={variable} />}
             {!data.reason && data.hint && <Note tone="warn" action={<FixButton server={data} />}><Prose text={data.hint} /></Note>}
             <Tabs label="Server" selected={tab} onSelect={(id) => go(`/servers/${encodeURIComponent(name)}/${id}`, { replace: true })} tabs={[

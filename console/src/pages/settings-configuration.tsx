@@ -6,7 +6,7 @@ import { type Setting, useReady, useSettings } from '../api/queries';
 import { plural } from '../lib/format';
 import { type Json, pretty } from '../lib/json';
 import { CodeBox, Empty, Loaded, Note, Prose } from '../ui/basic';
-import { ReloadButton } from './overview';
+import { ReloadButton } from './server-fix';
 
 export function Configuration() {
   const ready = useReady();

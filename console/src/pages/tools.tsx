@@ -1,29 +1,17 @@
 // Tools: search as you type with the gateway's own ranking, schema, cost, health, and a form to try each tool.
 
-import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { Suspense, lazy, useEffect, useMemo, useState } from 'react';
+import { useEffect, useMemo, useState } from 'react';
 import { Link, useLocation, useSearchParams } from 'wouter';
-import { ApiError, fetchJson, send } from '../api/client';
-import { type RunningCall, type Tool, type ToolSort, cancelCall, useLint, useMe, useSearch, useServers, useTool, useTools } from '../api/queries';
-import { SchemaForm, JsonArea } from '../form/form';
-import { type Schema, errorsOf } from '../form/schema';
+import { type Tool, type ToolSort, useLint, useMe, useSearch, useServers, useTool, useTools } from '../api/queries';
 import { statedEffects } from '../lib/effects';
 import { count, duration, percent, plural } from '../lib/format';
-import { type JsonObject, isObject, pretty } from '../lib/json';
-import { gatewayUrl } from '../lib/place';
-import { rememberArguments, rememberedArguments } from '../lib/tried';
-import { session } from '../api/session';
-import { Ago, Button, CopyButton, Empty, Failure, Loaded, Note, Prose, Segment, Skeleton, Status, Tabs, copyText, useSettled } from '../ui/basic';
-import { appUri } from '../ui/app-uri';
+import { Ago, Button, CopyButton, Empty, Failure, Loaded, Note, Prose, Skeleton, Status, Tabs, useSettled } from '../ui/basic';
 import { Icon } from '../ui/icons';
 import { JsonView } from '../ui/json';
-import { toast } from '../ui/toast';
 import { VirtualList } from '../ui/virtual';
-import { useFilter } from './filters';
-import { type CallOutcome, OutcomeView, outcomeOf } from './question';
+import { Chips, useFilter } from './filters';
 import { skillHref, skillOf } from './skills-data';
-
-const AppHost = lazy(() => import('../ui/app-host'));
+import { TryTool } from './tool-try';
 
 interface Row {
   id?: string;
@@ -62,16 +50,18 @@ export default function Tools({ selected }: { selected?: string }) {
     return () => clearTimeout(timer);
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [query]);
-  const search = useSearch(query);
+  const [chip, setChip] = useFilter('state');
+  const search = useSearch(query, server || undefined);
   const tools = useTools({ server: server || undefined, sort }, query === '');
   const servers = useServers();
   const rows: Row[] = useMemo(() => {
-    if (query !== '') return (search.data?.hits ?? []).filter((hit) => !server || hit.server === server);
-    return (tools.data?.pages ?? []).flatMap((page) => page.tools).map((tool) => ({
+    if (query !== '') return search.data?.hits ?? [];
+    const isShown = CHIPS.find((one) => one.id === chip)?.has ?? (() => true);
+    return (tools.data?.pages ?? []).flatMap((page) => page.tools).filter(isShown).map((tool) => ({
       name: tool.name, description: tool.description, server: tool.server, tokens: tool.token_cost, quality: tool.quality,
       health: tool.health as unknown as HealthData | null | undefined,
     }));
-  }, [query, search.data, tools.data, server]);
+  }, [query, search.data, tools.data, chip]);
   const more = tools.hasNextPage;
   const keep = params.toString() ? `?${params.toString()}` : '';
   const active = query === '' ? tools : search;
@@ -95,14 +85,16 @@ export default function Tools({ selected }: { selected?: string }) {
                 {SORTS.map((item) => <option key={item.id} value={item.id}>{query ? 'Relevance' : item.label}</option>)}
               </select>
             </div>
+            {query === '' && <Chips label="State of the tools" value={chip} onChange={setChip} options={CHIPS} />}
           </div>
           {search.data?.notes.map((note) => query && <div key={note.server} style={{ padding: '8px 16px 0' }}><Note tone="warn"><Prose text={note.text} /></Note></div>)}
           {active.error && !active.data ? <div className="card-body"><Failure error={active.error} retry={() => void active.refetch()} /></div>
             : !active.data ? <Skeleton lines={8} />
+            : rows.length === 0 && chip && !query && more ? <MoreTools load={() => void tools.fetchNextPage()} isLoading={tools.isFetchingNextPage} />
             : rows.length === 0 ? (
-              <Empty title={query ? `No tool matches “${query}”` : 'No tools'}>
-                <p>{query ? 'Search finds tools by name, description, arguments and meaning.' : 'No server that you may use lists a tool.'}</p>
-                {query ? <Button onClick={() => setText('')}>Show all tools</Button> : <Link className="button" href="/servers">See the servers</Link>}
+              <Empty title={query ? `No tool matches “${query}”` : chip ? 'No tool is in this state' : 'No tools'}>
+                <p>{emptyText(query, server, chip)}</p>
+                {query || chip || server ? <Button onClick={() => { setText(''); setChip(''); setServer(''); }}>Show all tools</Button> : <Link className="button" href="/servers">See the servers</Link>}
               </Empty>
             ) : (
               <VirtualList
@@ -123,6 +115,31 @@ export default function Tools({ selected }: { selected?: string }) {
     </div>
   );
 }
+
+/** Why no tool is listed. */
+function emptyText(query: string, server: string, chip: string): string {
+  if (query) return server ? `Only tools of ${server} were searched.` : 'Search finds tools by name, description, arguments and meaning.';
+  if (chip || server) return 'Remove the filter to see other tools.';
+  return 'No server that you may use lists a tool.';
+}
+
+/** None of the loaded tools is in the state, but there are further tools. */
+function MoreTools({ load, isLoading }: { load: () => void; isLoading: boolean }) {
+  useEffect(() => { if (!isLoading) load(); }, [load, isLoading]);
+  return <Skeleton lines={8} />;
+}
+
+const rungOf = (tool: Tool) => (tool.effect as unknown as { rung?: string } | undefined)?.rung ?? 'unknown';
+const isRead = (tool: Tool) => ['read', 'none'].includes(rungOf(tool));
+
+/** States of tools. */
+const CHIPS: { id: string; label: string; has: (tool: Tool) => boolean }[] = [
+  { id: 'reads', label: 'Only reads', has: isRead },
+  { id: 'writes', label: 'May write', has: (tool) => !isRead(tool) },
+  { id: 'approval', label: 'Needs approval', has: (tool) => tool.requires_approval },
+  { id: 'changed', label: 'Changed', has: (tool) => tool.changed != null },
+  { id: 'failing', label: 'Often fails', has: (tool) => { const health = tool.health as unknown as HealthData | null | undefined; return health?.success_rate != null && health.success_rate < 0.9; } },
+];
 
 /** Name, description, and a line of facts. */
 const ROW_HEIGHT = 71;
@@ -219,110 +236,6 @@ function ModelView({ tool }: { tool: Tool }) {
       <p className="muted">The definition that a client with full exposure receives: {count(tool.token_cost)} tokens. Clients with summaries or search receive less; see <Link href="/cost">Context cost</Link>.</p>
       <JsonView value={tool.definition ?? {}} />
     </div>
-  );
-}
-
-function TryTool({ tool }: { tool: Tool }) {
-  const schema = (tool.parameters ?? {}) as unknown as Schema;
-  const [value, setValue] = useState<JsonObject>(() => rememberedArguments(tool.name));
-  const [mode, setMode] = useState<'form' | 'json'>('form');
-  const [isInvalid, setInvalid] = useState(false);
-  const [isChecked, setChecked] = useState(false);
-  const client = useQueryClient();
-  const errors = useMemo(() => errorsOf(schema, value), [schema, value]);
-  const [outcome, setOutcome] = useState<CallOutcome | null>(null);
-  const [ms, setMs] = useState(0);
-  const [sent, setSent] = useState<JsonObject | null>(null);
-  const app = appUri(tool);
-  const call = useMutation({
-    mutationFn: async () => {
-      const start = performance.now();
-      const response = await send('POST', '/tools/{name}/call', { params: { name: tool.name }, body: { arguments: value, wait: 0, sampling: true } });
-      const answer = await outcomeOf(response);
-      setMs(performance.now() - start);
-      return answer;
-    },
-    onMutate: () => { setOutcome(null); setSent(value); },
-    onSuccess: setOutcome,
-    onSettled: () => void client.invalidateQueries({ queryKey: ['approvals'] }),
-  });
-  const run = () => {
-    setChecked(true);
-    if (isInvalid || errors.size > 0 || call.isPending) return;
-    rememberArguments(tool.name, value);
-    call.mutate();
-  };
-  return (
-    <div className="stack" onKeyDown={(event) => { if ((event.ctrlKey || event.metaKey) && event.key === 'Enter') { event.preventDefault(); run(); } }}>
-      <div className="row wrap">
-        <Segment label="Arguments as" value={mode} onChange={(next) => { if (!isInvalid) setMode(next); }} options={[{ id: 'form', label: 'Form' }, { id: 'json', label: 'JSON' }]} />
-        {Object.keys(value).length > 0 && <Button small look="quiet" onClick={() => { setValue({}); setChecked(false); }}>Clear</Button>}
-      </div>
-      {mode === 'form' ? (
-        <SchemaForm schema={schema} value={value} onChange={setValue} errors={isChecked ? errors : new Map()} />
-      ) : (
-        <div className="field">
-          <JsonArea id="try-json" label="Arguments as JSON" value={value} onInvalid={setInvalid} onChange={(next) => setValue(isObject(next) ? next : {})} />
-          {isChecked && [...errors].map(([pointer, error]) => <p key={pointer} className="wrong">{pointer || 'Arguments'}: {error}</p>)}
-        </div>
-      )}
-      <div className="row wrap">
-        <Button look="primary" icon="play" busy={call.isPending} onClick={run}>{call.isPending ? 'Calling…' : 'Call'}</Button>
-        {call.isPending && <CancelCall tool={tool.name} />}
-        <CopyAs tool={tool} value={value} />
-        {isChecked && errors.size > 0 && <span className="wrong" role="alert">{plural(errors.size, 'argument needs', 'arguments need')} your attention.</span>}
-      </div>
-      <section aria-live="polite" aria-label="Result" className="stack tight">
-        {call.error && <Failure error={call.error} />}
-        {outcome?.kind === 'result' && call.data?.kind === 'result' && <p className="muted small">Answered in {duration(ms)}</p>}
-        {outcome?.kind === 'result' && app && sent && (
-          <Suspense fallback={<Skeleton lines={4} />}><AppHost tool={tool} uri={app} given={sent} result={outcome.result} /></Suspense>
-        )}
-        {outcome && <OutcomeView outcome={outcome} onOutcome={setOutcome} />}
-      </section>
-    </div>
-  );
-}
-
-/** Ends the newest running call of this tool. It appears after a second: most calls end before. */
-function CancelCall({ tool }: { tool: string }) {
-  const [isLate, setLate] = useState(false);
-  useEffect(() => {
-    const timer = setTimeout(() => setLate(true), 1000);
-    return () => clearTimeout(timer);
-  }, []);
-  const me = useMe();
-  const cancel = useMutation({
-    mutationFn: async () => {
-      const { calls } = await fetchJson<{ calls: RunningCall[] }>('GET', '/calls/running');
-      const running = calls.filter((other) => other.tool === tool && other.user === me.data?.user).at(-1);
-      if (running) await cancelCall(running.id);
-    },
-    onError: (error) => toast(ApiError.of(error).message),
-  });
-  return isLate ? <Button icon="cross" busy={cancel.isPending} onClick={() => cancel.mutate()}>Cancel</Button> : null;
-}
-
-const shellQuote = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
-
-function CopyAs({ tool, value }: { tool: Tool; value: JsonObject }) {
-  const json = JSON.stringify(value);
-  const auth = ['token', 'jwt'].includes(session.get().mode ?? '') ? ` -H "Authorization: Bearer $TOOLBOOTH_TOKEN"` : '';
-  const forms = {
-    cli: ['CLI command', `toolbooth call ${shellQuote(tool.name)} --args ${shellQuote(json)}`],
-    curl: ['curl command', `curl -s ${shellQuote(`${gatewayUrl}/tools/${encodeURIComponent(tool.name)}/call`)}${auth} -H 'Content-Type: application/json' -d ${shellQuote(`{"arguments":${json}}`)}`],
-    mcp: ['MCP request', pretty({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: tool.name, arguments: value } })],
-    config: ['MCP client configuration', pretty({ mcpServers: { toolbooth: { url: `${gatewayUrl}/mcp` } } })],
-  } satisfies Record<string, [string, string]>;
-  return (
-    <details className="menu" onBlur={(event) => { if (!event.currentTarget.contains(event.relatedTarget)) event.currentTarget.open = false; }} onKeyDown={(event) => { if (event.key === 'Escape') event.currentTarget.open = false; }}>
-      <summary className="button"><Icon name="copy" />Copy as<Icon name="down" size={12} /></summary>
-      <div className="menu-list" style={{ left: 0, right: 'auto' }}>
-        {Object.entries(forms).map(([id, [label, text]]) => (
-          <button key={id} type="button" onClick={(event) => { void copyText(text, `the ${label}`); event.currentTarget.closest('details')?.removeAttribute('open'); }}>{label}</button>
-        ))}
-      </div>
-    </details>
   );
 }
 

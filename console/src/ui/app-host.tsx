@@ -10,6 +10,7 @@ import { type Json, type JsonObject, isObject, pretty } from '../lib/json';
 import { consolePath } from '../lib/place';
 import { type UiMeta, uiOf } from './app-uri';
 import { Button, Failure, Note, Skeleton, Status } from './basic';
+import { onTheme, shownTheme } from './theme';
 
 const VERSION = '2026-01-26';
 const MAX_MESSAGE = 1_000_000;
@@ -46,6 +47,19 @@ class Refusal extends Error {
 /** Plain data: numbers that JavaScript cannot hold become ordinary ones. */
 const plain = (value: Json): unknown => JSON.parse(pretty(value));
 
+/** Variables of the specification, and the tokens of the console that have their values. */
+const VARIABLES: Record<string, string> = {
+  '--color-background-primary': '--surface', '--color-background-secondary': '--sunken', '--color-text-primary': '--text', '--color-text-secondary': '--muted',
+  '--color-border-primary': '--border', '--font-sans': '--sans', '--font-mono': '--mono',
+};
+
+/** The theme of the console, and its colours and fonts. */
+function appearance() {
+  const style = getComputedStyle(document.documentElement);
+  const variables = Object.fromEntries(Object.entries(VARIABLES).map(([name, token]) => [name, style.getPropertyValue(token).trim()]));
+  return { theme: shownTheme(), styles: { variables } };
+}
+
 export default function AppHost({ tool, uri, given, result }: { tool: Tool; uri: string; given: JsonObject; result: Json }) {
   const resource = useQuery({
     queryKey: ['app', tool.server, uri],
@@ -76,6 +90,8 @@ function AppFrame({ tool, html, given, result }: { tool: Tool; html: string; giv
   const [height, setHeight] = useState(320);
   const [questions, setQuestions] = useState<Question[]>([]);
   const calls = useRef(0);
+  /** The app has asked for its context, so it hears of changes. */
+  const isReady = useRef(false);
   const host = useMemo(() => ({
     ask: (question: Omit<Question, 'answer'>) =>
       new Promise<boolean>((done) => {
@@ -86,18 +102,21 @@ function AppFrame({ tool, html, given, result }: { tool: Tool; html: string; giv
   useEffect(() => {
     let isShown = false;
     const post = (message: object) => frame.current?.contentWindow?.postMessage({ jsonrpc: '2.0', ...message }, '*');
+    // The app follows the theme of the console, also when it changes.
+    const unsubscribe = onTheme(() => { if (isReady.current) post({ method: 'ui/notifications/host-context-changed', params: appearance() }); });
     const answer = async ({ method, params = {} }: RpcMessage): Promise<unknown> => {
       switch (method) {
         case 'ping':
           return {};
         case 'ui/initialize':
+          isReady.current = true;
           return {
             protocolVersion: VERSION,
             hostInfo: { name: 'toolbooth-console', version: '1' },
             hostCapabilities: { openLinks: {}, serverTools: {}, serverResources: {}, logging: {} },
             hostContext: {
               toolInfo: { tool: plain((tool.definition ?? {}) as unknown as Json) },
-              theme: matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light',
+              ...appearance(),
               displayMode: 'inline',
               availableDisplayModes: ['inline'],
               containerDimensions: { maxHeight: MAX_HEIGHT, maxWidth: frame.current?.clientWidth ?? 600 },
@@ -156,7 +175,10 @@ function AppFrame({ tool, html, given, result }: { tool: Tool; html: string; giv
       );
     };
     addEventListener('message', onMessage);
-    return () => removeEventListener('message', onMessage);
+    return () => {
+      unsubscribe();
+      removeEventListener('message', onMessage);
+    };
   }, [html, tool, given, result, host]);
   return (
     <section className="card" aria-label="App of the tool">

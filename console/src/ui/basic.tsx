@@ -154,6 +154,11 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
   );
 }
 
+/** Under a list whose next rows could not be loaded. */
+export function MoreFailed({ error, retry }: { error: unknown; retry: () => void }) {
+  return error == null ? null : <div className="card-body"><Failure error={error} retry={retry} /></div>;
+}
+
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return <div className="empty"><h3>{title}</h3>{children}</div>;
 }

@@ -24,6 +24,7 @@ const ICONS = {
   back: <path d="M10 3L5 8l5 5" />,
   next: <path d="M6 3l5 5-5 5" />,
   down: <path d="M3.500 6L8 10.500 12.500 6" />,
+  up: <path d="M3.500 10L8 5.500 12.500 10" />,
   plus: <path d="M8 3v10M3 8h10" />,
   play: <path d="M4.500 2.500l9 5.500-9 5.500z" />,
   refresh: <><path d="M13.500 8a5.500 5.500 0 1 1-1.700-4" /><path d="M13.500 1.500V5H10" /></>,
@@ -31,6 +32,7 @@ const ICONS = {
   more: <path d="M3 8h.01M8 8h.01M13 8h.01" />,
   download: <path d="M8 2v8.500M4.500 7L8 10.500 11.500 7M2.500 13.500h11" />,
   trash: <path d="M2.500 4h11M6 4V2.500h4V4M4 4l.7 9.500h6.600L12 4" />,
+  prompt: <><path d="M3 4.500L6.500 8 3 11.500" /><path d="M8 12h5" /></>,
   clock: <><circle cx="8" cy="8" r="6" /><path d="M8 4.500V8l2.500 1.500" /></>,
 } satisfies Record<string, ReactNode>;
 

@@ -3,8 +3,9 @@
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { useLocation } from 'wouter';
 import { useSearch, useServers } from '../api/queries';
+import { isMac } from '../lib/keyboard';
+import { PAGES, usePages } from '../navigation';
 import { skillHref, skillOf } from '../pages/skills-data';
-import { PAGES, isMac, usePages } from '../shell';
 import { useSettled } from './basic';
 import { Dialog } from './dialog';
 import { Icon } from './icons';

@@ -53,7 +53,7 @@ export function ResultView({ result }: { result: Json }) {
           {display.refused_host && <RefusedFrame host={display.refused_host} />}
           {isFilesFirst && files}
           <Folded isFolded={isFilesFirst && display.mode === 'replace'}>{answer}</Folded>
-          {structured === undefined && blocks.length === 0 && <p className="muted">The tool returned no content.</p>}
+          {structured === undefined && blocks.length === 0 && files === false && <p className="muted">The tool returned no content.</p>}
           {!isFilesFirst && files}
         </>
       )}

@@ -12,12 +12,25 @@ function chosen(): Theme {
   return stored === 'light' || stored === 'dark' ? stored : 'system';
 }
 
-export function applyTheme() {
+/** The colours that are shown. */
+export function shownTheme(): 'light' | 'dark' {
   const theme = chosen();
-  const isDark = theme === 'dark' || (theme === 'system' && dark.matches);
-  document.documentElement.dataset['theme'] = isDark ? 'dark' : 'light';
+  return theme === 'dark' || (theme === 'system' && dark.matches) ? 'dark' : 'light';
 }
-dark.addEventListener('change', applyTheme);
+
+export function applyTheme() {
+  document.documentElement.dataset['theme'] = shownTheme();
+}
+dark.addEventListener('change', () => {
+  applyTheme();
+  listeners.forEach((listener) => listener());
+});
+
+/** Calls the listener when the colours may have changed, until the returned function is called. */
+export function onTheme(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
+}
 
 export function setTheme(theme: Theme) {
   if (theme === 'system') localStorage.removeItem(KEY);
@@ -27,8 +40,5 @@ export function setTheme(theme: Theme) {
 }
 
 export function useTheme(): Theme {
-  return useSyncExternalStore((listener) => {
-    listeners.add(listener);
-    return () => listeners.delete(listener);
-  }, chosen);
+  return useSyncExternalStore(onTheme, chosen);
 }

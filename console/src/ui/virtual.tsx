@@ -3,7 +3,7 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { type ReactNode, useEffect, useRef } from 'react';
 
-interface VirtualListProps<T> {
+export interface VirtualListProps<T> {
   rows: T[];
   rowHeight: number;
   keyOf: (row: T) => string;
@@ -17,9 +17,11 @@ interface VirtualListProps<T> {
   measured?: boolean;
   /** The row to keep visible. */
   showIndex?: number;
+  /** Called when a person begins or ends to read the list: it is scrolled, or one of its rows has the focus. */
+  onReading?: (isReading: boolean) => void;
 }
 
-export function VirtualList<T>({ rows, rowHeight, keyOf, render, label, onEnd, maxHeight, measured, showIndex }: VirtualListProps<T>) {
+export function VirtualList<T>({ rows, rowHeight, keyOf, render, label, onEnd, maxHeight, measured, showIndex, onReading }: VirtualListProps<T>) {
   const scroller = useRef<HTMLDivElement>(null);
   const virtual = useVirtualizer({
     count: rows.length,
@@ -28,6 +30,8 @@ export function VirtualList<T>({ rows, rowHeight, keyOf, render, label, onEnd, m
     overscan: 8,
     getItemKey: (index) => (rows[index] === undefined ? index : keyOf(rows[index])),
   });
+  const hasFocus = useRef(false);
+  const report = () => onReading?.(hasFocus.current || (scroller.current?.scrollTop ?? 0) > 0);
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
   useEffect(() => {
@@ -39,7 +43,11 @@ export function VirtualList<T>({ rows, rowHeight, keyOf, render, label, onEnd, m
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [showIndex]);
   return (
-    <div ref={scroller} className="vlist" style={maxHeight === undefined ? { flex: 1, minHeight: 0 } : { height: Math.min(virtual.getTotalSize(), maxHeight) }} role="list" aria-label={label} tabIndex={-1}>
+    <div ref={scroller} className="vlist" style={maxHeight === undefined ? { flex: 1, minHeight: 0 } : { height: Math.min(virtual.getTotalSize(), maxHeight) }} role="list" aria-label={label} tabIndex={-1}
+      onScroll={report}
+      onFocus={(event) => { hasFocus.current = event.target !== event.currentTarget; report(); }}
+      onBlur={(event) => { hasFocus.current = event.currentTarget !== event.relatedTarget && event.currentTarget.contains(event.relatedTarget); report(); }}
+    >
       <div className="vlist-space" style={{ height: virtual.getTotalSize() }}>
         {items.map((item) => {
           const row = rows[item.index];

@@ -129,6 +129,8 @@ pub struct Query {
     pub texts: Vec<String>,
     /// A pattern that a hit's name, description or parameter names must match.
     pub pattern: Option<Pattern>,
+    /// Only tools of these servers are hits; empty means all servers. The order of the hits does not depend on it.
+    pub servers: Vec<String>,
     /// Maximum number of hits.
     pub limit: usize,
 }
@@ -159,7 +161,17 @@ impl Query {
         for text in &mut texts {
             text.truncate(text.floor_char_boundary(MAX_TEXT));
         }
-        Ok(Self { texts, pattern, limit: limit.clamp(1, MAX_HITS) })
+        Ok(Self { texts, pattern, servers: Vec::new(), limit: limit.clamp(1, MAX_HITS) })
+    }
+
+    /// The same search among the tools of these servers; an empty list means all servers.
+    pub fn on_servers(self, servers: Vec<String>) -> Self {
+        Self { servers, ..self }
+    }
+
+    /// Whether tools of this server can be hits.
+    pub(crate) fn covers_server(&self, name: &str) -> bool {
+        self.servers.is_empty() || self.servers.iter().any(|server| server == name)
     }
 }
 

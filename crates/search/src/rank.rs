@@ -155,17 +155,22 @@ impl Index {
             Some(pattern) => self.tool(place).is_some_and(|tool| matches(pattern, tool)),
             None => ranking.scores[place] > 0.0 || ranking.name_match(place).is_some(),
         };
+        let may_be_hit = |place: usize| {
+            let is_covered =
+                || self.tool(place).is_some_and(|tool| query.covers_server(tool.server.name.as_str()));
+            view.has(place) && (query.servers.is_empty() || is_covered())
+        };
         // A tool with an exact name must not move back in favour of coverage.
         let covers_clauses = !ranking.clauses.is_empty() && ranking.named.is_empty();
         let limit = if covers_clauses { query.limit.max(MAX_CANDIDATES) } else { query.limit };
         // Few scores need sorting. Named tools and matches of a pattern count whatever their score.
         let least = match (&query.pattern, ranking.named.is_empty()) {
-            (None, true) => lowest_of_best(&ranking.scores, limit, |place| view.has(place)),
+            (None, true) => lowest_of_best(&ranking.scores, limit, may_be_hit),
             _ => 0.0,
         };
         let mut found: Vec<HitCandidate> = Vec::new();
         each_at_least(&ranking.scores, least, |place, score| {
-            if view.has(place) && fits(place) {
+            if may_be_hit(place) && fits(place) {
                 found.push((ranking.name_match(place), score, place));
             }
             least

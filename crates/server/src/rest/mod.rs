@@ -299,6 +299,7 @@ const KNOWN: &[Endpoint] = endpoints![
     registry::personas,
     prompts::list,
     prompts::get,
+    prompts::complete,
     resources::read,
     skills::list,
     skills::changes,

@@ -134,4 +134,15 @@ async fn prompts_are_listed_and_filled_in_over_rest() {
         let (status, refused) = bob.post_json(&format!("/prompts/{name}"), "{}").await;
         assert_eq!((status, &refused["code"]), (404, &json!("prompt.unknown")), "{name}");
     }
+    let with_arguments =
+        of_bob.iter().find(|name| name.contains("with_arguments")).expect("a prompt of the server");
+    for (name, expected) in
+        [(with_arguments.as_str(), json!(["paris", "park", "party"])), ("weekly", json!([]))]
+    {
+        let path = format!("/prompts/{name}/complete");
+        let (status, answer) = bob.post_json(&path, r#"{"argument":"arg1","value":"par"}"#).await;
+        assert_eq!((status, &answer["completion"]["values"]), (200, &expected), "{name}: {answer}");
+    }
+    let (status, refused) = bob.post_json("/prompts/salaries/complete", r#"{"argument":"arg1"}"#).await;
+    assert_eq!((status, &refused["code"]), (404, &json!("prompt.unknown")));
 }

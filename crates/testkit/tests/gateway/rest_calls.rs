@@ -210,7 +210,8 @@ async fn running_call_is_listed_and_cancelled() {
     let http = gateway.http();
     let slow = tokio::spawn({
         let http = http.clone();
-        async move { http.post_json("/tools/srv_slow/call", r#"{"arguments":{"ms":60000}}"#).await }
+        let body = r#"{"arguments":{"ms":60000},"request":"form-7"}"#;
+        async move { http.post_json("/tools/srv_slow/call", body).await }
     });
     let listed = poll(TEST_TIMEOUT, || async {
         let running = http.get_json("/calls/running").await;
@@ -218,6 +219,10 @@ async fn running_call_is_listed_and_cancelled() {
     });
     let call = listed.await.expect("a running call");
     assert_eq!((&call["tool"], &call["state"]), (&json!("srv_slow"), &json!("running")), "{call}");
+    // A client finds its own call by the name that it chose.
+    assert_eq!(call["request"], "form-7");
+    let (status, refused) = http.post_json("/tools/srv_slow/call", r#"{"request":"a b"}"#).await;
+    assert_eq!((status, &refused["code"]), (400, &json!("request.bad-body")), "{refused}");
     let path = format!("/calls/{}/cancel", call["id"].as_str().expect("an id"));
     let (status, cancelled) = http.post_json(&path, "").await;
     assert_eq!((status, &cancelled["state"]), (202, &json!("cancelling")));

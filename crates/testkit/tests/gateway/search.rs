@@ -72,6 +72,10 @@ async fn tools_are_found_by_words_name_and_pattern() {
         ["work_run_query", "work_send_mail"],
         "a query with several clauses finds tools for each"
     );
+    let elsewhere = found(&http, "q=send%20an%20email&server=play").await;
+    assert_eq!(elsewhere["count"], 0, "{elsewhere}");
+    let here = found(&http, "q=send%20an%20email&server=play&server=work&limit=1").await;
+    assert_eq!(names(&here), ["work_send_mail"]);
     let mut issues = found(&http, "q=_issues%3F%24&regex=true").await;
     assert_eq!(issues["count"], 2);
     assert_eq!(issues["hits"][0]["score"].take().as_f64().map(|score| score <= 1.0), Some(true));

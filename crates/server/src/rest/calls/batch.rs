@@ -141,7 +141,7 @@ fn checked(calls: Vec<BatchCall>) -> Result<Vec<(String, CallBody)>, Problem> {
     let body_of = |(position, call): (usize, BatchCall)| {
         let BatchCall { tool, arguments, persona, session, wait, timeout_ms } = call;
         let wait = Some(wait.unwrap_or(0));
-        let body = CallBody { arguments, persona, session, wait, timeout_ms, sampling: false };
+        let body = CallBody { arguments, persona, session, wait, timeout_ms, sampling: false, request: None };
         body.check().map_err(|problem| {
             extract::bad_body(format!("`calls[{position}]` is not valid: {}", problem.message), EXAMPLE)
         })?;

@@ -25,6 +25,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
+use running::NewCall;
 use serde::{Deserialize, Serialize};
 use std::pin::pin;
 use std::sync::Arc;
@@ -71,6 +72,11 @@ pub struct CallBody {
     /// configured, such requests are refused. Those of servers in `llm.allow` are answered by the model.
     #[serde(default)]
     sampling: bool,
+    /// A name that the caller chooses for this request. `GET /calls/running` shows it to the same user, so that a client
+    /// finds its own call among others of the same tool, for example to cancel it.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 128)]
+    request: Option<String>,
 }
 
 impl CallBody {
@@ -85,6 +91,10 @@ impl CallBody {
         if self.timeout_ms == Some(0) {
             return Err(extract::bad_body("`timeout_ms` must be at least 1".into(), EXAMPLE));
         }
+        if self.request.as_deref().is_some_and(|name| !is_request_name(name)) {
+            let message = "`request` has 1 to 128 letters, digits, `-`, `_` or `.`".to_owned();
+            return Err(extract::bad_body(message, EXAMPLE));
+        }
         self.session.as_deref().map_or(Ok(()), extract::check_session)
     }
 
@@ -92,6 +102,12 @@ impl CallBody {
     pub(super) fn persona(&self) -> Option<&str> {
         self.persona.as_deref()
     }
+}
+
+/// Whether a text is a name that a caller may choose for a request.
+fn is_request_name(name: &str) -> bool {
+    (1..=128).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
 /// The result of a call.
@@ -256,7 +272,8 @@ pub(super) async fn run(
         events.let_person_sample();
     }
     let at_ms = rest.door.engine.clock().now_ms();
-    let entry = rest.running_calls.begin(id, &request.incoming.caller, &request.incoming.name, at_ms);
+    let begun = NewCall { tool: &request.incoming.name, at_ms, request: body.request };
+    let entry = rest.running_calls.begin(id, &request.incoming.caller, begun);
     let work = Box::pin(async move {
         let call = pin!(calls.call(request, &link));
         tokio::select! {

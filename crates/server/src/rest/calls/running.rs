@@ -42,11 +42,24 @@ struct OpenCall {
     user: Arc<str>,
     tool: String,
     at_ms: i64,
+    /// The name that the caller chose for the request.
+    request: Option<String>,
     /// The question that it waits for.
     question: Option<WaitingQuestion>,
     /// The number of answers that the gateway's model was asked to draft.
     drafts: u32,
     cancel: CancellationToken,
+}
+
+/// A call that begins.
+#[derive(Debug)]
+pub(super) struct NewCall<'a> {
+    /// The name of the tool, as the caller wrote it.
+    pub(super) tool: &'a str,
+    /// When it begins, in milliseconds since 1970.
+    pub(super) at_ms: i64,
+    /// The name that the caller chose for the request.
+    pub(super) request: Option<String>,
 }
 
 /// Keeps a call in the list until it is dropped.
@@ -76,14 +89,14 @@ impl RunningCalls {
         self: &Arc<Self>,
         id: Uuid,
         caller: &Caller,
-        tool: &str,
-        at_ms: i64,
+        NewCall { tool, at_ms, request }: NewCall<'_>,
     ) -> RunningCallEntry {
         let cancel = CancellationToken::new();
         let call = OpenCall {
             user: caller.user.clone(),
             tool: tool.chars().take(MAX_NAME).collect(),
             at_ms,
+            request,
             question: None,
             drafts: 0,
             cancel: cancel.clone(),
@@ -181,6 +194,9 @@ pub struct RunningCallView {
     /// The MCP client that made it; absent for a call over REST.
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<String>,
+    /// The name that the user of the call chose for the request. Only this user sees it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request: Option<String>,
     /// The question, for the user of the call: `POST /calls/{id}/answer` answers it.
     #[serde(skip_serializing_if = "Option::is_none")]
     question: Option<ServerQuestionView>,
@@ -188,7 +204,7 @@ pub struct RunningCallView {
 
 impl RunningCallView {
     fn of(id: Uuid, call: &OpenCall, caller: &Caller) -> Self {
-        let OpenCall { user, tool, at_ms, question, drafts: _, cancel: _ } = call;
+        let OpenCall { user, tool, at_ms, request, question, drafts: _, cancel: _ } = call;
         Self {
             id: id.to_string(),
             user: user.clone(),
@@ -197,6 +213,7 @@ impl RunningCallView {
             state: if question.is_some() { "asks" } else { "running" },
             held: None,
             client: None,
+            request: request.clone().filter(|_| *user == caller.user),
             question: question.as_ref().filter(|_| *user == caller.user).map(WaitingQuestion::view),
         }
     }
@@ -204,7 +221,8 @@ impl RunningCallView {
     fn of_client(id: Uuid, call: ClientCall) -> Self {
         let client = Some(call.client.name());
         let ClientCall { user, tool, at_ms, .. } = call;
-        Self { id: id.to_string(), user, tool, at_ms, state: "running", held: None, client, question: None }
+        let (held, request, question) = (None, None, None);
+        Self { id: id.to_string(), user, tool, at_ms, state: "running", held, client, request, question }
     }
 
     /// Notes the held call that the call waits for.
@@ -356,14 +374,18 @@ mod tests {
         Caller { admin, ..Caller::owner(user) }
     }
 
+    fn begun(at_ms: i64) -> NewCall<'static> {
+        NewCall { tool: "slow", at_ms, request: Some("form-1".to_owned()) }
+    }
+
     #[test]
     fn callers_see_and_cancel_their_own_calls_and_administrators_all() {
         let calls = Arc::new(RunningCalls::default());
         let (ann, bob) = (caller("ann", Admin::No), caller("bob", Admin::No));
         let root = caller("root", Admin::Yes);
         let (first, second) = (Uuid::from_u128(1), Uuid::from_u128(2));
-        let hers = calls.begin(first, &ann, "slow", 5);
-        let his = calls.begin(second, &bob, "slow", 3);
+        let hers = calls.begin(first, &ann, begun(5));
+        let his = calls.begin(second, &bob, begun(3));
         let listed = |caller: &Caller| calls.list(caller, &HashMap::new());
         let ids = |caller: &Caller| listed(caller).into_iter().map(|call| call.id).collect::<Vec<_>>();
         assert_eq!(ids(&ann), [first.to_string()]);
@@ -376,11 +398,22 @@ mod tests {
     }
 
     #[test]
+    fn the_name_of_a_request_is_shown_to_the_user_of_the_call_only() {
+        let calls = Arc::new(RunningCalls::default());
+        let ann = caller("ann", Admin::No);
+        let _hers = calls.begin(Uuid::from_u128(1), &ann, begun(5));
+        let shown =
+            |caller: &Caller| serde_json::to_value(calls.list(caller, &HashMap::new())).expect("JSON");
+        assert_eq!(shown(&ann)[0]["request"], "form-1");
+        assert_eq!(shown(&caller("root", Admin::Yes))[0].get("request"), None);
+    }
+
+    #[test]
     fn a_question_is_shown_to_the_user_of_the_call_only() {
         let calls = Arc::new(RunningCalls::default());
         let ann = caller("ann", Admin::No);
         let id = Uuid::from_u128(1);
-        let _hers = calls.begin(id, &ann, "ask", 5);
+        let _hers = calls.begin(id, &ann, begun(5));
         calls.set_question(id, Some(WaitingQuestion::for_tests()));
         let waiting = HashMap::new();
         let shown = |caller: &Caller| serde_json::to_value(calls.list(caller, &waiting)).expect("JSON");
@@ -394,7 +427,7 @@ mod tests {
         let calls = Arc::new(RunningCalls::default());
         let ann = caller("ann", Admin::No);
         let (id, other, held) = (Uuid::from_u128(1), Uuid::from_u128(2), Uuid::from_u128(9));
-        let _hers = calls.begin(id, &ann, "send", 5);
+        let _hers = calls.begin(id, &ann, begun(5));
         let waiting = HashMap::from([(id, held)]);
         let shown = serde_json::to_value(calls.list(&ann, &waiting)).expect("JSON");
         assert_eq!((&shown[0]["state"], &shown[0]["held"]), (&json!("held"), &json!(held.to_string())));

@@ -29,6 +29,9 @@ pub struct SearchParameters {
     q: Vec<String>,
     /// If `true`, `q` is one regular expression that must match the name, description or a parameter name of the tool.
     regex: Option<bool>,
+    /// Only tools of this server. May be repeated.
+    #[param(example = "demo")]
+    server: Option<Vec<String>>,
     /// Maximum number of hits. Values out of range are clamped (1 to 50). The default is `exposure.max_tools_per_search`.
     limit: Option<u64>,
 }
@@ -138,13 +141,14 @@ pub async fn search(
 }
 
 fn read(query: &str, default_limit: usize) -> Result<Query, Problem> {
-    let (mut texts, mut regex, mut limit) = (Vec::new(), None, None);
+    let (mut texts, mut servers, mut regex, mut limit) = (Vec::new(), Vec::new(), None, None);
     for (count, (key, value)) in url::form_urlencoded::parse(query.as_bytes()).enumerate() {
         if count >= MAX_PARAMETERS {
             return Err(bad_query(format!("a query may have at most {MAX_PARAMETERS} parameters")));
         }
         match &*key {
             "q" => texts.push(value.into_owned()),
+            "server" => servers.push(value.into_owned()),
             "regex" => {
                 let wrong = || bad_query("`regex` must be `true` or `false`".to_owned());
                 regex = Some(value.parse::<bool>().map_err(|_| wrong())?);
@@ -156,18 +160,16 @@ fn read(query: &str, default_limit: usize) -> Result<Query, Problem> {
             other => {
                 let shown: String = other.chars().take(64).collect();
                 return Err(bad_query(format!(
-                    "unknown query parameter `{shown}`; expected `q`, `regex` or `limit`"
+                    "unknown query parameter `{shown}`; expected `q`, `regex`, `server` or `limit`"
                 )));
             }
         }
     }
     let limit = limit.unwrap_or(default_limit);
-    if regex != Some(true) {
-        return Ok(Query::new(texts, limit)?);
-    }
-    match texts.as_slice() {
-        [] => Ok(Query::new(texts, limit)?),
-        [pattern] => Ok(Query::checked(Vec::new(), Some(Pattern::parse(pattern)?), limit)?),
-        _ => Err(bad_query("with `regex`, `q` may be given only once".to_owned())),
-    }
+    let query = match (regex == Some(true), texts.as_slice()) {
+        (false, _) | (true, []) => Query::new(texts, limit)?,
+        (true, [pattern]) => Query::checked(Vec::new(), Some(Pattern::parse(pattern)?), limit)?,
+        (true, _) => return Err(bad_query("with `regex`, `q` may be given only once".to_owned())),
+    };
+    Ok(query.on_servers(servers))
 }

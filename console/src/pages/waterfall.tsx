@@ -1,0 +1,98 @@
+// Where the time of a call went: bars over a common time axis, with the numbers as text.
+
+import type { CallRecord } from '../api/queries';
+import { duration } from '../lib/format';
+
+interface Stage {
+  name: string;
+  note?: string;
+  from: number;
+  to: number;
+  tone: 'wait' | 'done' | 'failed';
+  /** Nothing else happens during this stage, so that a long one can be shown shorter. */
+  isAlone: boolean;
+}
+
+/** A step of the gateway's own work on a call. Gateways of earlier versions do not measure them. */
+interface MeasuredStage {
+  name: string;
+  start_us: number;
+  duration_us: number;
+}
+
+/** Names that need more than one word. Others are shown as the gateway writes them. */
+const STAGE_NAMES: Record<string, string> = {
+  identify: 'identify the caller', authorise: 'check the rights', validate: 'check the arguments', inject: 'add gateway data', hold: 'wait for approval',
+  dispatch: 'call the server', shape: 'process the result', record: 'write the record',
+};
+
+/** The measured stages, or an empty list. */
+function measuredOf(call: CallRecord): Stage[] {
+  const measured = (call as CallRecord & { stages?: MeasuredStage[] | null }).stages ?? [];
+  const inOrder = [...measured].sort((left, right) => left.start_us - right.start_us);
+  return inOrder.map(({ name, start_us: start, duration_us: length }) => ({
+    name: STAGE_NAMES[name] ?? name.replaceAll('_', ' '), from: start / 1000, to: (start + length) / 1000, tone: 'wait', isAlone: name === 'hold',
+  }));
+}
+
+/** The attempts. Their places are known only from the time before the first one and from their own times. */
+function attemptsOf(call: CallRecord, start: number): Stage[] {
+  let at = start;
+  return call.attempts.map((attempt, index) => {
+    const note = attempt.outcome === 'done' ? undefined : attempt.code ?? attempt.outcome.replaceAll('_', ' ');
+    const stage: Stage = { name: attempt.provider ?? `attempt ${index + 1}`, note, from: at, to: at + attempt.duration_ms, tone: attempt.outcome === 'done' ? 'done' : 'failed', isAlone: false };
+    at = stage.to;
+    return stage;
+  });
+}
+
+/** The stages of a call: the gateway's own steps if they were measured, then each attempt; else what follows from the attempts. */
+function stagesOf(call: CallRecord): Stage[] {
+  const measured = measuredOf(call);
+  if (measured.length > 0) {
+    const dispatch = (call as CallRecord & { stages?: MeasuredStage[] }).stages?.find((stage) => stage.name === 'dispatch');
+    return [...measured, ...attemptsOf(call, dispatch ? dispatch.start_us / 1000 : call.waited_ms ?? 0)];
+  }
+  const waited = call.waited_ms ?? (call.attempts.length === 0 ? call.duration_ms : 0);
+  const before: Stage[] = waited > 0 || call.attempts.length === 0 ? [{ name: call.attempts.length === 0 ? 'checks; not sent' : 'checks and approval', from: 0, to: waited, tone: 'wait', isAlone: true }] : [];
+  const attempts = attemptsOf(call, before.length > 0 ? waited : 0);
+  const end = attempts.at(-1)?.to ?? call.duration_ms;
+  const after: Stage[] = attempts.length > 0 && call.duration_ms - end > 1 ? [{ name: 'pauses and result', from: end, to: call.duration_ms, tone: 'wait', isAlone: true }] : [];
+  return [...before, ...attempts, ...after];
+}
+
+/** The time that the whole width stands for is at least this long. */
+const SHORTEST_MS = 0.1;
+
+/** The length of a stage. Those of the gateway's own are often shorter than a millisecond. */
+function lengthOf({ from, to }: Stage): string {
+  const ms = to - from;
+  return ms > 0 && ms < 1 ? `${Math.max(1, Math.round(ms * 1000))} µs` : duration(ms);
+}
+
+/** Bars over a common time axis, with the numbers as text. A long wait does not hide the rest: its bar is cut. */
+export function Waterfall({ call }: { call: CallRecord }) {
+  const stages = stagesOf(call);
+  const total = Math.max(SHORTEST_MS, call.duration_ms, ...stages.map((stage) => stage.to));
+  // A wait that is much longer than the rest is shown as twice the rest.
+  const cutOf = ({ isAlone, from, to }: Stage) => (isAlone && to - from > 0.7 * total && stages.length > 1 ? to - from - Math.max(1, 2 * (total - (to - from))) : 0);
+  const cut = stages.reduce((sum, stage) => sum + cutOf(stage), 0);
+  const width = total - cut;
+  let removed = 0;
+  return (
+    <ol className="waterfall">
+      {stages.map((stage, index) => {
+        const left = (stage.from - removed) / width;
+        removed += cutOf(stage);
+        const right = (stage.to - removed) / width;
+        return (
+          <li key={index}>
+            <span className="stage"><span className="clip">{stage.name}</span>{stage.note && <code className="small clip">{stage.note}</code>}</span>
+            <span className="bar" aria-hidden="true"><i className={`${stage.tone} ${cutOf(stage) > 0 ? 'cut' : ''}`} style={{ marginLeft: `${Math.min(99, left * 100)}%`, width: `${Math.max(0.5, (right - left) * 100)}%` }} /></span>
+            <span className="num small nowrap">{lengthOf(stage)}</span>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}
