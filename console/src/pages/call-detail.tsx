@@ -88,14 +88,15 @@ function Arguments({ text }: { text: string }) {
   return value === undefined ? <pre className="code" tabIndex={0}>{text}</pre> : <JsonView value={value} />;
 }
 
-/** The result of a held call is kept with the decision; that of another call is not stored. */
+/** The result of a held call is kept with the decision; that of another recent call in the memory of the gateway. */
 function CallResult({ call }: { call: CallRecord }) {
   if (call.held) return <HeldResult held={call.held} />;
+  if (call.result != null) return <section className="stack tight"><h3>Result</h3><ResultView result={call.result as unknown as Json} /></section>;
   if (call.result_bytes == null) return null;
   return (
     <section className="stack tight">
       <h3>Result</h3>
-      <p className="muted">{bytes(call.result_bytes)}. Results are not stored{call.artifacts.length > 0 ? ', except files' : ''}.</p>
+      <p className="muted">{bytes(call.result_bytes)}. It is no longer in the memory of the gateway{call.artifacts.length > 0 ? '; its files are stored' : ''}.</p>
     </section>
   );
 }
