@@ -2486,8 +2486,13 @@ export interface components {
             /** @description Who requested the replay; absent for an automatic one. */
             replayed_by?: string | null;
             /**
+             * @description The result, for the user of the call, as long as it is in the memory of this gateway (`results.recent_bytes`; up to
+             *     64 KiB each). Not in lists.
+             */
+            result?: Record<string, never> | null;
+            /**
              * Format: u-int64
-             * @description The size of the result. The result itself is not stored.
+             * @description The size of the result.
              */
             result_bytes?: number | null;
             /** @description The present state of the run, if the call ran a skill whose steps waited for a person. */
