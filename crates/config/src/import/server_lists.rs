@@ -77,9 +77,9 @@ impl ServerLists {
                 _ => {
                     let shown = read.list.shown();
                     return TurnedOff::Everywhere(match read.list.effect {
-                        ListEffect::Disables => format!("is disabled, as in `{shown}` of the client"),
+                        ListEffect::Disables => format!("disabled, because it is in `{shown}` of the client"),
                         ListEffect::Allows => {
-                            format!("is disabled, because `{shown}` of the client does not allow it")
+                            format!("disabled, because `{shown}` of the client does not allow it")
                         }
                     });
                 }
