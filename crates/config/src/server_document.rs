@@ -463,11 +463,15 @@ consent = \"never\"
 
     #[test]
     fn other_files_are_refused() {
-        for (name, text) in [("a.yaml", "servers: {}"), ("a.toml", "a = "), ("a.json", "{")] {
+        for (name, text) in [("a.yaml", "servers: ["), ("a.toml", "a = "), ("a.json", "{")] {
             assert!(ServerListDocument::parse(Path::new(name), text).is_err(), "{name}");
         }
-        for (name, text) in [("a.toml", "servers = 3\n"), ("a.json", "[1]"), ("a.json", r#"{"servers": 3}"#)]
-        {
+        for (name, text) in [
+            ("a.yaml", "servers: 3\n"),
+            ("a.toml", "servers = 3\n"),
+            ("a.json", "[1]"),
+            ("a.json", r#"{"servers": 3}"#),
+        ] {
             let mut document = ServerListDocument::parse(Path::new(name), text).expect("it parses");
             assert!(document.add("x", &json!({ "command": "x" })).is_err(), "{text}");
             assert_eq!(document.text(), text);

@@ -28,7 +28,7 @@ pub(crate) fn set(text: &str, path: &[&str], value: &Json) -> Result<String, Str
     if !set_json(&mut expected, path, value) {
         return Err(unusual());
     }
-    let block = Block::of_root(text, &root)?;
+    let block = YamlBlock::of_root(text, &root)?;
     checked(&block.set(path, value)?, &expected)
 }
 
@@ -45,9 +45,9 @@ pub(crate) fn remove(text: &str, path: &[&str]) -> Result<String, String> {
     if !remove_json(&mut expected, path) {
         return Err(unusual());
     }
-    let edited = Block::of_root(text, &root)?.remove(path)?;
+    let edited = YamlBlock::of_root(text, &root)?.remove(path)?;
     let edited = match path {
-        [section, _] if size_at(&expected, &[section]) == Some(0) => {
+        [section, _] if size_at(&expected, &[*section]) == Some(0) => {
             with_brackets(&edited, section, &expected)?
         }
         _ => edited,
@@ -58,7 +58,7 @@ pub(crate) fn remove(text: &str, path: &[&str]) -> Result<String, String> {
 /// Whether a comment is in the lines of a top-level key.
 pub(crate) fn has_comment(text: &str, key: &str) -> bool {
     let Ok(root) = node(text) else { return true };
-    let Ok(block) = Block::of_root(text, &root) else { return true };
+    let Ok(block) = YamlBlock::of_root(text, &root) else { return true };
     block.member(key).is_none_or(|(_, _, limit)| text[block.line_of(key)..limit].contains('#'))
 }
 
@@ -84,7 +84,7 @@ fn with_brackets(text: &str, key: &str, expected: &Json) -> Result<String, Strin
 }
 
 /// A map in block notation, and the range of its lines.
-struct Block<'a> {
+struct YamlBlock<'a> {
     text: &'a str,
     map: &'a Node,
     range: Range<usize>,
@@ -92,7 +92,7 @@ struct Block<'a> {
     indent: usize,
 }
 
-impl<'a> Block<'a> {
+impl<'a> YamlBlock<'a> {
     fn of_root(text: &'a str, root: &'a Node) -> Result<Self, String> {
         if text.trim_start().starts_with('{') || root.members().is_none() {
             return Err("its top level is not a block of keys".to_owned());
@@ -129,9 +129,9 @@ impl<'a> Block<'a> {
     }
 
     /// The map that is the value of a member.
-    fn inner(&self, key: &str) -> Option<Inner<'a>> {
+    fn inner(&self, key: &str) -> Option<BlockValue<'a>> {
         let (start, node, end) = self.member(key)?;
-        Some(Inner::of(self.text, node, start + key.len()..end))
+        Some(BlockValue::of(self.text, node, start + key.len()..end))
     }
 
     fn set(&self, path: &[&str], value: &Json) -> Result<String, String> {
@@ -140,18 +140,18 @@ impl<'a> Block<'a> {
             return self.put(key, value);
         }
         match self.inner(key) {
-            None | Some(Inner::Empty) => self.put(key, &nested(rest, value)),
-            Some(Inner::Brackets(range, mut whole)) => {
+            None | Some(BlockValue::Empty) => self.put(key, &nested(rest, value)),
+            Some(BlockValue::Brackets(range, mut whole)) => {
                 set_json(&mut whole, rest, value);
                 Ok(replaced(self.text, range, &whole.to_string()))
             }
-            Some(Inner::Block(block)) => block.set(rest, value),
-            Some(Inner::List(elements)) => {
+            Some(BlockValue::Block(block)) => block.set(rest, value),
+            Some(BlockValue::List(elements)) => {
                 let [name, rest @ ..] = rest else { return Err(unusual()) };
                 let element = elements.into_iter().find(|element| element.name() == Some(name));
                 element.ok_or_else(unusual)?.set(rest, value)
             }
-            Some(Inner::Other) => Err(unusual()),
+            Some(BlockValue::Other) => Err(unusual()),
         }
     }
 
@@ -186,7 +186,7 @@ impl<'a> Block<'a> {
 
     /// The end of the last member's lines.
     fn end_of_members(&self) -> usize {
-        let last = self.starts().last().copied().unwrap_or(self.range.start);
+        let Some(last) = self.starts().last().copied() else { return self.range.end };
         let lines = self.text.get(last..self.range.end).unwrap_or_default();
         self.range.end - trailing(lines, self.indent)
     }
@@ -203,12 +203,12 @@ impl<'a> Block<'a> {
             };
         }
         match self.inner(key) {
-            Some(Inner::Brackets(range, mut whole)) => {
+            Some(BlockValue::Brackets(range, mut whole)) => {
                 remove_json(&mut whole, rest);
                 Ok(replaced(self.text, range, &whole.to_string()))
             }
-            Some(Inner::Block(block)) => block.remove(rest),
-            Some(Inner::List(elements)) => {
+            Some(BlockValue::Block(block)) => block.remove(rest),
+            Some(BlockValue::List(elements)) => {
                 let [name, rest @ ..] = rest else { return Err(unusual()) };
                 let element = elements.into_iter().find(|element| element.name() == Some(name));
                 let element = element.ok_or_else(unusual)?;
@@ -217,7 +217,7 @@ impl<'a> Block<'a> {
                     false => element.remove(rest),
                 }
             }
-            None | Some(Inner::Empty | Inner::Other) => Err(unusual()),
+            None | Some(BlockValue::Empty | BlockValue::Other) => Err(unusual()),
         }
     }
 
@@ -228,17 +228,17 @@ impl<'a> Block<'a> {
 }
 
 /// The value of a member.
-enum Inner<'a> {
+enum BlockValue<'a> {
     Empty,
-    Block(Block<'a>),
+    Block(YamlBlock<'a>),
     /// A list of maps, each with the range of its lines.
-    List(Vec<Block<'a>>),
+    List(Vec<YamlBlock<'a>>),
     /// A value in brackets, which is written again as a whole.
     Brackets(Range<usize>, Json),
     Other,
 }
 
-impl<'a> Inner<'a> {
+impl<'a> BlockValue<'a> {
     /// Reads the value of a member, which is in this range.
     fn of(text: &'a str, node: &'a Node, range: Range<usize>) -> Self {
         let start = node.mark.start as usize;
@@ -260,7 +260,7 @@ impl<'a> Inner<'a> {
         let column = |at: usize| at - line_start(text, at);
         match &node.value {
             Value::Map(_) => match first_of(node) {
-                Some(first) => Self::Block(Block {
+                Some(first) => Self::Block(YamlBlock {
                     text,
                     map: node,
                     range: line_start(text, first)..range.end,
@@ -277,7 +277,7 @@ impl<'a> Inner<'a> {
                     let next = firsts.get(index + 1).map_or(range.end, |next| line_start(text, *next));
                     let dash = text[first..].len() - text[first..].trim_start().len();
                     let end = next - trailing(&text[first..next.max(first)], dash);
-                    Block { text, map, range: first..end, indent: column(firsts[index]) }
+                    YamlBlock { text, map, range: first..end, indent: column(firsts[index]) }
                 });
                 Self::List(blocks.collect())
             }
@@ -296,9 +296,8 @@ fn trailing(lines: &str, indent: usize) -> usize {
         let content = line.trim_start();
         content.is_empty() || (content.starts_with('#') && line.len() - content.len() <= indent)
     };
-    let mut after: Vec<&str> = lines.split_inclusive('\n').collect();
     // The first line has the key itself.
-    after.drain(..1.min(after.len()));
+    let after: Vec<&str> = lines.split_inclusive('\n').skip(1).collect();
     after.into_iter().rev().take_while(follows).map(str::len).sum()
 }
 

@@ -89,8 +89,8 @@ impl ClientId {
     /// The client that a file on this machine belongs to.
     pub fn of_file_here(path: &Path, sources: &Sources) -> Option<Self> {
         let is_users = |client: &Self| {
-            let files = client.user_files(sources).into_iter().chain(client.folder_files(sources));
-            files.into_iter().any(|file| file == path)
+            let mut files = client.user_files(sources).into_iter().chain(client.folder_files(sources));
+            files.any(|file| file == path)
         };
         let known = Self::all().find(is_users);
         known.or_else(|| Self::of_file(path))

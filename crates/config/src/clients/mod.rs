@@ -21,3 +21,4 @@ pub use spec::{
     OffSwitch, ServerLayout, TimeoutUnit, VariableForm,
 };
 pub use table::CLIENTS;
+pub(crate) use table::PROJECT_FILE_LISTS;

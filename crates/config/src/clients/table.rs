@@ -38,6 +38,14 @@ const CLAUDE_LISTS: &[NameList] = &[
     list_in(CLAUDE_SETTINGS, &["deniedMcpServers"], ListEffect::Disables, ListForm::Rules),
 ];
 
+/// The lists in which Claude Code keeps the servers of a project's `.mcp.json` that the user has turned off. They are in its
+/// own file and in its settings.
+pub(crate) static PROJECT_FILE_LISTS: [NameList; 3] = [
+    own_list(&["disabledMcpjsonServers"], ListEffect::Disables, ListForm::Names),
+    own_list(&["projects", "*", "disabledMcpjsonServers"], ListEffect::Disables, ListForm::Names),
+    own_list(&["projects", "*", "disabledMcpServers"], ListEffect::Disables, ListForm::Names),
+];
+
 /// The lists of Gemini CLI; the last two are those of its older versions.
 const GEMINI_LISTS: &[NameList] = &[
     own_list(&["mcp", "allowed"], ListEffect::Allows, ListForm::Names),

@@ -66,8 +66,9 @@ pub(super) fn project_of(source: &ClientSource<'_>) -> Option<PathBuf> {
         let is_hidden = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         return Some(if is_hidden { folder.parent()? } else { folder }.to_owned());
     };
-    let of_user = client.user_files(source.sources).into_iter().chain(client.folder_files(source.sources));
-    if of_user.into_iter().any(|file| file == source.path) {
+    let mut of_user =
+        client.user_files(source.sources).into_iter().chain(client.folder_files(source.sources));
+    if of_user.any(|file| file == source.path) {
         return None;
     }
     if client.is_folder_file(source.path) {

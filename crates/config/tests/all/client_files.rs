@@ -342,6 +342,32 @@ fn the_gateway_is_added_to_lists_of_allowed_servers() {
     }
 }
 
+#[test]
+fn servers_of_a_project_file_that_claude_code_does_not_use_are_disabled() {
+    let servers = r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}, "c": {"command": "c"}}}"#;
+    let world = World::new(&[
+        ("work/.mcp.json", servers),
+        (
+            "work/.claude/settings.local.json",
+            r#"{"disabledMcpjsonServers": ["a"], "enabledMcpjsonServers": ["c"]}"#,
+        ),
+    ]);
+    let work = world.path("work");
+    let text = format!(
+        r#"{{"projects": {{"{}": {{"disabledMcpServers": ["b"]}}, "/x": {{"disabledMcpServers": ["c"]}}}}}}"#,
+        work.display()
+    );
+    world.write("home/.claude.json", &text);
+    let plan = plan(&world.sources, &ImportFrom::File(work.join(".mcp.json"))).unwrap();
+    let disabled: Vec<String> = plan
+        .entries()
+        .into_iter()
+        .filter(|(_, entry)| entry.get("enabled").is_some_and(|enabled| enabled == false))
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(disabled, ["a", "b"]);
+}
+
 /// A home with a file of Continue in its folder of servers, in each syntax.
 fn with_folder() -> (World, [(&'static str, &'static str); 3]) {
     let files = [
