@@ -146,32 +146,96 @@ policy:
     #[test]
     fn an_entry_is_added_after_the_others() {
         let entry = json!({ "command": "npx", "args": ["-y", "a b"], "env": { "KEY": "${KEY}" } });
-        check(MAP, |document| document.add("x", &entry).expect("added"), expect![[r##""##]]);
-        check("", |document| document.add("x", &entry).expect("added"), expect![[r#""#]]);
+        check(MAP, |document| document.add("x", &entry).expect("added"), expect![[r##"
+            # mine
+            listen: 9000 # port
+
+            servers:
+              # files
+              fs:
+                command: fs # keep
+                enabled: true # for now
+                env:
+                  OLD: x
+
+              # the other one
+              git: {command: git, disabled: true} # short
+              x:
+                command: npx
+                args:
+                  - "-y"
+                  - "a b"
+                env:
+                  KEY: "${KEY}"
+
+            # rules
+            policy:
+              consent: never
+        "##]]);
+        check("", |document| document.add("x", &entry).expect("added"), expect![[r#"
+            servers:
+              x:
+                command: npx
+                args:
+                  - "-y"
+                  - "a b"
+                env:
+                  KEY: "${KEY}"
+        "#]]);
         check(
             "listen: 1\nservers:\n  # none yet\n",
             |document| document.add("x", &json!({ "url": "u" })).expect("added"),
-            expect![[r##""##]],
+            expect![[r#"
+                listen: 1
+                servers:
+                  # none yet
+                  x:
+                    url: u
+            "#]],
         );
     }
 
     #[test]
     fn an_entry_is_removed_with_its_lines_only() {
-        check(MAP, |document| assert!(document.remove("fs") && !document.remove("fs")), expect![[r##""##]]);
+        check(MAP, |document| assert!(document.remove("fs") && !document.remove("fs")), expect![[r#"
+            # mine
+            listen: 9000 # port
+
+            servers:
+              # files
+
+              # the other one
+              git: {command: git, disabled: true} # short
+
+            # rules
+            policy:
+              consent: never
+        "#]]);
         check(
             "a: 1\nservers:\n  x:\n    command: x\nb: 2\n",
             |document| assert!(document.remove("x")),
-            expect![[r#""#]],
+            expect![[r#"
+                a: 1
+                b: 2
+            "#]],
         );
         check(
             "servers:\n  # about x\n  x:\n    command: x\n",
             |document| assert!(document.remove("x")),
-            expect![[r##""##]],
+            expect![[r#"
+                servers: {}
+                  # about x
+            "#]],
         );
         check(
             "servers:\n  - name: x # first\n    command: x\n  # second\n  - command: y\n    name: y\n",
             |document| assert!(document.remove("x")),
-            expect![[r##""##]],
+            expect![[r#"
+                servers:
+                  # second
+                  - command: y
+                    name: y
+            "#]],
         );
     }
 
@@ -184,10 +248,35 @@ policy:
                 assert!(document.switch("git", ServerSwitch::On));
                 assert!(!document.switch("gone", ServerSwitch::On));
             },
-            expect![[r##""##]],
+            expect![[r##"
+                # mine
+                listen: 9000 # port
+
+                servers:
+                  # files
+                  fs:
+                    command: fs # keep
+                    enabled: false # for now
+                    env:
+                      OLD: x
+
+                  # the other one
+                  git: {"command":"git","disabled":false} # short
+
+                # rules
+                policy:
+                  consent: never
+            "##]],
         );
         let list = "servers:\n- name: x # first\n  command: x\n- name: y\n  command: y\n";
-        check(list, |document| assert!(document.switch("x", ServerSwitch::Off)), expect![[r##""##]]);
+        check(list, |document| assert!(document.switch("x", ServerSwitch::Off)), expect![[r#"
+            servers:
+            - name: x # first
+              command: x
+              enabled: false
+            - name: y
+              command: y
+        "#]]);
         for state in [ServerSwitch::Off, ServerSwitch::On] {
             let mut document = ServerListDocument::parse(Path::new("a.yml"), MAP).expect("it parses");
             assert!(document.switch("fs", state) && document.switch("git", state));
@@ -212,10 +301,64 @@ policy:
             change(&["env", "OLD"], None),
             change(&["cwd"], None),
         ];
-        check(MAP, |document| assert!(document.edit("fs", &changes)), expect![[r##""##]]);
-        check(MAP, |document| assert!(document.edit("git", &changes[..1])), expect![[r##""##]]);
+        check(MAP, |document| assert!(document.edit("fs", &changes)), expect![[r##"
+            # mine
+            listen: 9000 # port
+
+            servers:
+              # files
+              fs:
+                command: uvx # keep
+                enabled: true # for now
+                env:
+                  NEW: "${NEW}"
+                args:
+                  - b
+
+              # the other one
+              git: {command: git, disabled: true} # short
+
+            # rules
+            policy:
+              consent: never
+        "##]]);
+        check(MAP, |document| assert!(document.edit("git", &changes[..1])), expect![[r##"
+            # mine
+            listen: 9000 # port
+
+            servers:
+              # files
+              fs:
+                command: fs # keep
+                enabled: true # for now
+                env:
+                  OLD: x
+
+              # the other one
+              git: {"command":"uvx","disabled":true} # short
+
+            # rules
+            policy:
+              consent: never
+        "##]]);
         let removal = [change(&["env", "OLD"], None)];
-        check(MAP, |document| assert!(document.edit("fs", &removal)), expect![[r##""##]]);
+        check(MAP, |document| assert!(document.edit("fs", &removal)), expect![[r#"
+            # mine
+            listen: 9000 # port
+
+            servers:
+              # files
+              fs:
+                command: fs # keep
+                enabled: true # for now
+
+              # the other one
+              git: {command: git, disabled: true} # short
+
+            # rules
+            policy:
+              consent: never
+        "#]]);
     }
 
     #[test]
