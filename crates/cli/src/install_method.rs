@@ -197,15 +197,44 @@ impl InstallMethod {
             Self::Cargo => "cargo install --locked toolbooth".to_owned(),
             Self::Homebrew => "brew upgrade toolbooth".to_owned(),
             Self::Source => "git pull && cargo build --release".to_owned(),
-            Self::Container => "pull the new image, and create the container again".to_owned(),
+            Self::Container => "pull or build the new image, and create the container again".to_owned(),
             Self::Tarball => {
-                let name = format!("toolbooth-{}-{}", std::env::consts::OS, std::env::consts::ARCH);
+                let platform = format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH);
                 format!(
-                    "unpack the archive of the new release for this platform ({name}) over {}",
+                    "unpack toolbooth-VERSION-{platform}.tar.gz of the new release over {}",
                     program.display()
                 )
             }
         }
+    }
+
+    /// The command that upgrades it from a downloaded package of the new release: an index knows only packages that were
+    /// published in it.
+    pub fn file_command(&self) -> Option<String> {
+        let wheel = "./toolbooth-VERSION-*.whl";
+        let npm = "./toolbooth-VERSION.tgz";
+        Some(match self {
+            Self::Deb => {
+                let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+                format!("sudo apt install ./toolbooth_VERSION_{architecture}.deb")
+            }
+            Self::Wheel(WheelInstaller::UvTool) => format!("uv tool install --force {wheel}"),
+            Self::Wheel(WheelInstaller::Uvx) => format!("uvx --from {wheel} toolbooth"),
+            Self::Wheel(WheelInstaller::Pipx) => format!("pipx install --force {wheel}"),
+            Self::Wheel(WheelInstaller::Pip(python)) => {
+                let python = python.as_ref().map_or("python3".into(), |python| python.display().to_string());
+                format!("{python} -m pip install --upgrade {wheel}")
+            }
+            Self::Npm(NpmScope::Npx) => format!("npx {npm}"),
+            Self::Npm(NpmScope::Project) => format!("npm install {npm}"),
+            Self::Npm(NpmScope::Global) => format!("npm install --global {npm}"),
+            Self::Cargo => "cargo install --locked --path crates/cli".to_owned(),
+            Self::Homebrew => {
+                "cp toolbooth.rb *.tar.gz \"$(brew --repository local/toolbooth)/Formula/\" && brew upgrade toolbooth"
+                    .to_owned()
+            }
+            Self::Source | Self::Container | Self::Tarball => return None,
+        })
     }
 }
 
@@ -239,6 +268,8 @@ mod tests {
         for (path, word, command) in cases {
             let found = method(Path::new(path), &facts);
             assert_eq!((found.word(), found.command(Path::new(path)).as_str()), (word, command), "{path}");
+            let by_file = found.file_command();
+            assert_eq!(by_file.is_none(), word == "source", "{path}: {by_file:?}");
         }
         let packaged = InstallFacts { is_packaged: true, ..facts.clone() };
         let contained = InstallFacts { is_container: true, ..packaged.clone() };

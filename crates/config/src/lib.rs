@@ -49,6 +49,7 @@ mod toml_removal;
 pub mod trust;
 pub mod watch;
 mod written_values;
+mod yaml_edit;
 
 pub use changes::ServerChanges;
 pub use context::UntrustedSettings;

@@ -1,12 +1,14 @@
 //! The text of a configuration file with servers: changes single entries and keeps comments and order.
 
 mod members;
+mod yaml_list;
 
 pub use members::MemberChange;
 
 use crate::parse::Syntax;
 use crate::toml_removal::{lead_with_comments, remove_empty_table, remove_entry};
 use crate::written_values::{jsonc_of, toml_of};
+use crate::yaml_edit;
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstContainerNode, CstInputValue, CstObject, CstRootNode};
 use serde_json::Value;
@@ -25,13 +27,17 @@ pub struct ServerListDocument {
 enum ServerListBody {
     Json(CstRootNode),
     Toml(Box<DocumentMut>),
+    Yaml(String),
 }
 
 impl ServerListDocument {
     /// Parses the text of a file; an empty text is a file without servers. The error describes the problem.
     pub fn parse(path: &Path, text: &str) -> Result<Self, String> {
         let body = match Syntax::of(path) {
-            Syntax::Yaml => return Err("YAML files cannot be changed without losing their comments".into()),
+            Syntax::Yaml => {
+                yaml_edit::value(text)?;
+                ServerListBody::Yaml(text.to_owned())
+            }
             Syntax::Toml => {
                 let parsed = text.parse::<DocumentMut>().map_err(|error| {
                     let start = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
@@ -54,6 +60,7 @@ impl ServerListDocument {
         match &self.body {
             ServerListBody::Json(root) => root.to_string(),
             ServerListBody::Toml(document) => document.to_string(),
+            ServerListBody::Yaml(text) => text.clone(),
         }
     }
 
@@ -64,6 +71,7 @@ impl ServerListDocument {
             ServerListBody::Toml(document) => SERVER_KEYS
                 .iter()
                 .any(|key| toml_servers(document, key).is_some_and(|all| all.contains_key(name))),
+            ServerListBody::Yaml(text) => yaml_list::key_of(text, name).is_some(),
         }
     }
 
@@ -91,6 +99,7 @@ impl ServerListDocument {
                 let servers = servers.ok_or_else(|| format!("its `{key}` is not a table"))?;
                 servers.insert(name, Item::Table(added));
             }
+            ServerListBody::Yaml(text) => *text = yaml_list::add(text, key, name, entry)?,
         }
         Ok(())
     }
@@ -105,6 +114,7 @@ impl ServerListDocument {
             ServerListBody::Toml(document) => {
                 document.entry(key).or_insert_with(|| Item::Table(Table::new()));
             }
+            ServerListBody::Yaml(text) => yaml_list::add_key(text, key),
         }
     }
 
@@ -123,6 +133,9 @@ impl ServerListDocument {
             ServerListBody::Toml(document) => {
                 SERVER_KEYS.iter().for_each(|key| remove_empty_table(document, key));
             }
+            ServerListBody::Yaml(text) => {
+                SERVER_KEYS.iter().for_each(|key| yaml_list::remove_empty(text, key));
+            }
         }
     }
 
@@ -133,6 +146,7 @@ impl ServerListDocument {
                 root.object_value().is_some_and(|root| root.object_value(key).is_some())
             }
             ServerListBody::Toml(document) => toml_servers(document, key).is_some(),
+            ServerListBody::Yaml(text) => yaml_list::has_key(text, key),
         });
         let is_shared =
             self.path.file_name().is_some_and(|name| name.to_string_lossy().ends_with("mcp.json"));
@@ -159,6 +173,7 @@ impl ServerListDocument {
                 true
             }
             ServerListBody::Toml(document) => SERVER_KEYS.iter().any(|key| remove_entry(document, key, name)),
+            ServerListBody::Yaml(text) => yaml_list::remove(text, name),
         }
     }
 
@@ -196,6 +211,7 @@ impl ServerListDocument {
                     true
                 })
             }),
+            ServerListBody::Yaml(text) => yaml_list::switch(text, name, state),
         }
     }
 }
@@ -447,11 +463,15 @@ consent = \"never\"
 
     #[test]
     fn other_files_are_refused() {
-        for (name, text) in [("a.yaml", "servers: {}"), ("a.toml", "a = "), ("a.json", "{")] {
+        for (name, text) in [("a.yaml", "servers: ["), ("a.toml", "a = "), ("a.json", "{")] {
             assert!(ServerListDocument::parse(Path::new(name), text).is_err(), "{name}");
         }
-        for (name, text) in [("a.toml", "servers = 3\n"), ("a.json", "[1]"), ("a.json", r#"{"servers": 3}"#)]
-        {
+        for (name, text) in [
+            ("a.yaml", "servers: 3\n"),
+            ("a.toml", "servers = 3\n"),
+            ("a.json", "[1]"),
+            ("a.json", r#"{"servers": 3}"#),
+        ] {
             let mut document = ServerListDocument::parse(Path::new(name), text).expect("it parses");
             assert!(document.add("x", &json!({ "command": "x" })).is_err(), "{text}");
             assert_eq!(document.text(), text);

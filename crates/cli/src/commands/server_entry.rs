@@ -160,10 +160,10 @@ fn user_file(sources: &Sources) -> Result<PathBuf, CommandFailure> {
             Some("name a file with --file"),
         )
     })?;
-    let usual = ["toolbooth.toml", "toolbooth.json", "mcp.json", ".mcp.json"];
+    let usual =
+        ["toolbooth.toml", "toolbooth.json", "toolbooth.yaml", "toolbooth.yml", "mcp.json", ".mcp.json"];
     let existing = usual.iter().map(|name| folder.join(name)).find(|path| path.is_file());
-    let has_yaml = ["toolbooth.yaml", "toolbooth.yml"].iter().any(|name| folder.join(name).is_file());
-    Ok(existing.unwrap_or_else(|| folder.join(if has_yaml { "mcp.json" } else { "toolbooth.toml" })))
+    Ok(existing.unwrap_or_else(|| folder.join(usual[0])))
 }
 
 /// The file that defines a server.

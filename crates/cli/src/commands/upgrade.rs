@@ -18,13 +18,14 @@ pub fn run(global: &GlobalOptions) -> CommandResult {
     let sources = gateway::sources(global).map_err(CommandFailure::usage)?;
     let running = GatewayRecord::find(&gateway::data_dir(&sources));
     let version = env!("CARGO_PKG_VERSION");
-    let command = method.command(&program);
+    let (command, file_command) = (method.command(&program), method.file_command());
     if global.json {
         render::print_json(&json!({
             "version": version,
             "program": program,
             "installed": method.word(),
             "command": command,
+            "file_command": file_command,
             "running_version": running.map(|record| record.version),
         }));
         return Ok(Exit::Ok);
@@ -35,6 +36,10 @@ pub fn run(global: &GlobalOptions) -> CommandResult {
         method.sentence(),
         Paint::stdout().tone(Tone::Strong, &render::line(&command)),
     );
+    if let Some(command) = file_command {
+        let command = Paint::stdout().tone(Tone::Strong, &render::line(&command));
+        text.push_str(&format!("\nIf it was installed from a downloaded package:\n\n  {command}\n"));
+    }
     if let Some(record) = running {
         let (pid, running) = (record.pid, render::line(&record.version));
         let said = format!(

@@ -102,6 +102,26 @@ fn every_link_leads_to_a_file() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
+// The book is built from `docs` alone, so a link to another folder would lead nowhere in it.
+#[test]
+fn no_link_leaves_the_book() {
+    let docs = repository().join("docs");
+    let mut leaving = Vec::new();
+    for (page, text) in pages().iter().filter(|(page, _)| page.starts_with(&docs)) {
+        for link in links(text) {
+            let file = link.split('#').next().unwrap_or_default();
+            if link.contains("://") || link.starts_with("mailto:") || file.is_empty() {
+                continue;
+            }
+            let target = page.parent().expect("a folder").join(file);
+            if !target.canonicalize().is_ok_and(|target| target.starts_with(&docs)) {
+                leaving.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(leaving.is_empty(), "{}", leaving.join("\n"));
+}
+
 /// The command lines of `toolbooth` in a page: in blocks of code and between backticks.
 fn command_lines(text: &str) -> Vec<String> {
     let mut found = Vec::new();

@@ -238,3 +238,79 @@ fn a_file_with_a_syntax_error_is_not_changed() {
     );
     assert_eq!(world.read(".cursor/mcp.json"), "{\"mcpServers\": ");
 }
+
+#[test]
+fn lists_of_allowed_servers_are_changed_and_restored() {
+    let cases = [
+        (
+            "gemini",
+            ".gemini/settings.json",
+            ".gemini/settings.json",
+            "{\n  \"mcp\": {\"allowed\": [\"fs\"]}, // ours\n  \"mcpServers\": {}\n}\n",
+        ),
+        (
+            "claude-code",
+            ".claude.json",
+            ".claude/settings.json",
+            "{\n  // ours\n  \"allowedMcpServers\": [{\"serverName\": \"fs\"}]\n}\n",
+        ),
+    ];
+    for (client, servers, lists, before) in cases {
+        let world = World::new(&[(servers, "{\"mcpServers\": {}}\n"), (lists, before)]);
+        let servers_before = world.read(servers);
+        let dry = world.screen(&format!("connect {client} --dry-run"));
+        assert!(dry.contains(&format!("in ~/{lists} would allow `toolbooth`, too.")), "{client}: {dry}");
+        assert_eq!(world.read(lists), before, "{client}");
+        let report = world.screen(&format!("connect {client} --persona reader"));
+        assert!(report.contains(&format!("in ~/{lists} allows `toolbooth`, too.")), "{client}: {report}");
+        assert!(world.read(lists).contains("\"toolbooth\""), "{client}");
+        let again = world.screen(&format!("connect {client} --persona reader"));
+        assert!(again.contains("is already connected"), "{client}: {again}");
+        let undone = world.screen(&format!("connect {client} --undo"));
+        assert!(undone.contains("is disconnected"), "{client}: {undone}");
+        assert_eq!((world.read(lists), world.read(servers)), (before.to_owned(), servers_before), "{client}");
+        assert!(!world.path(&format!("{lists}.before-toolbooth")).exists(), "{client}");
+    }
+}
+
+// A client that the desktop starts does not have the variables of the shell.
+#[test]
+fn the_entry_and_the_service_keep_the_chosen_folders() {
+    let world = World::new(&[]);
+    let run = |line: &[&str], variables: &[(&str, &str)]| {
+        let mut command = world.command(&line.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        for (name, folder) in variables {
+            command.env(name, world.path(folder));
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        world.short(&String::from_utf8(output.stdout).unwrap())
+    };
+    let cases: [(&[(&str, &str)], &str); 4] = [
+        (&[("TOOLBOOTH_DATA_DIR", "d")], "\"args\": [\"--data-dir\", \"~/d\", \"stdio\"]"),
+        (&[("XDG_DATA_HOME", "x")], "\"args\": [\"--data-dir\", \"~/x/toolbooth\", \"stdio\"]"),
+        (&[("XDG_CONFIG_HOME", "c")], "\"XDG_CONFIG_HOME\": \"~/c\""),
+        (&[("XDG_CONFIG_HOME", ".config"), ("XDG_DATA_HOME", ".local/share")], "\"args\": [\"stdio\"]\n"),
+    ];
+    for (variables, expected) in cases {
+        let shown = run(&["connect", "cursor", "--dry-run"], variables);
+        assert!(shown.contains(expected), "{variables:?}: {shown}");
+    }
+    let unit = run(
+        &["service", "install", "--dry-run", "--manager", "systemd"],
+        &[("TOOLBOOTH_DATA_DIR", "d"), ("XDG_CONFIG_HOME", "c")],
+    );
+    for expected in ["ExecStart=/bin/toolbooth --data-dir ~/d serve", "Environment=XDG_CONFIG_HOME=~/c\n"] {
+        assert!(unit.contains(expected), "{expected}: {unit}");
+    }
+}
+
+#[test]
+fn the_home_folder_of_the_account_counts_without_home() {
+    let world = World::new(&[]);
+    let words = ["connect", "cursor", "--dry-run", "--json"].map(str::to_owned);
+    let output = world.command(&words).env_remove("HOME").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{output:?}");
+    assert!(said.contains(".cursor/mcp.json"), "{said}");
+}

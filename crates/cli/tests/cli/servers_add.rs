@@ -239,3 +239,23 @@ fn an_openapi_document_becomes_a_manifest_of_the_user() {
     assert!(removed.contains("turns the bundled ones off"), "{removed}");
     assert_eq!(world.read(file), "# mine\n[servers]\n");
 }
+
+#[test]
+fn a_file_in_yaml_is_changed_and_keeps_its_comments() {
+    let path = ".config/toolbooth/toolbooth.yaml";
+    let before = "# mine\nnaming: {style: tool} # short\n\nservers:\n  # the first\n  sh:\n    command: /bin/sh # keep\n    args: [SERVER]\n\n# the end\n";
+    let world = World::new(&[(path, before)]);
+    let before = world.read(path);
+    assert!(world.run("servers add two -- /bin/sh x.sh").status.success());
+    let added = world.read(path);
+    assert!(added.contains("\n  two:\n    command: /bin/sh\n"), "{added}");
+    for line in before.lines() {
+        assert!(added.contains(line), "{line}: {added}");
+    }
+    assert!(world.run("servers disable sh").status.success());
+    assert!(world.read(path).contains("    command: /bin/sh # keep\n"), "{}", world.read(path));
+    assert!(world.read(path).contains("    enabled: false\n"), "{}", world.read(path));
+    assert!(world.run("servers enable sh").status.success());
+    assert!(world.run("servers remove two").status.success());
+    assert_eq!(world.read(path), before.replace("\n\n# the end", "\n    enabled: true\n\n# the end"));
+}

@@ -35,7 +35,7 @@ const FILES: [(&str, &str, &str); 20] = [
     (
         "gemini",
         ".gemini/settings.json",
-        "{\"theme\": \"x\", \"mcpServers\": {\"sh\": {\"command\": \"/bin/sh\", \"args\": [\"SERVER\"]}}}\n",
+        "{\"theme\": \"x\", /* ours */ \"mcp\": {\"allowed\": [\"sh\"]}, \"mcpServers\": {\"sh\": {\"command\": \"/bin/sh\", \"args\": [\"SERVER\"]}}}\n",
     ),
     (
         "windsurf",
@@ -119,6 +119,14 @@ fn home(clients: &[&str]) -> World {
 
 fn contents(world: &World) -> Vec<(String, u32)> {
     FILES.iter().map(|(_, path, _)| (world.read(path), mode(&world.path(path)))).collect()
+}
+
+fn contents_of(world: &World, clients: &[&str]) -> Vec<String> {
+    FILES
+        .iter()
+        .filter(|(client, ..)| clients.contains(client))
+        .map(|(_, path, _)| world.read(path))
+        .collect()
 }
 
 #[test]
@@ -234,6 +242,67 @@ fn files_that_did_not_exist_are_removed_again() {
     }
     // Claude Code keeps its file in the home folder, so nothing shows that it is installed.
     assert_restored(&world, FILES.len() - 1);
+}
+
+#[test]
+fn lists_and_folders_of_clients_are_changed_and_restored() {
+    let world = home(&["claude-code", "gemini", "continue"]);
+    let files = [
+        (
+            ".claude/settings.json",
+            "{\n  // ours\n  \"allowedMcpServers\": [{\"serverCommand\": [\"/bin/sh\"]}]\n}\n",
+        ),
+        (
+            ".gemini/mcp-server-enablement.json",
+            "{\"toolbooth\": {\"enabled\": false}, \"other\": {\"enabled\": false}}\n",
+        ),
+        (
+            ".continue/mcpServers/sh.yaml",
+            "name: x\n# mine\nmcpServers:\n  - name: sh\n    command: /bin/sh\n    args: [SERVER]\n",
+        ),
+    ];
+    for (path, text) in files {
+        world.write(path, text);
+    }
+    let before: Vec<String> = files.iter().map(|(path, _)| world.read(path)).collect();
+    let clients = contents_of(&world, &["claude-code", "gemini", "continue"]);
+    let plan = world.screen("up --dry-run");
+    for expected in [
+        "change ~/.claude/settings.json: `allowedMcpServers` allows `toolbooth`",
+        "change ~/.gemini/settings.json: `mcp.allowed` allows `toolbooth`",
+        "change ~/.continue/mcpServers/sh.yaml: without sh",
+    ] {
+        assert!(plan.contains(expected), "{expected}: {plan}");
+    }
+    let done = json(&world.run("up --yes --json"));
+    assert_eq!(done["clients"]["connected"].as_array().map(Vec::len), Some(3), "{done}");
+    assert!(world.read(".gemini/settings.json").contains("\"allowed\": [\"sh\", \"toolbooth\"]"));
+    let settings = world.read(".claude/settings.json");
+    assert!(settings.contains("// ours") && settings.contains("\"stdio\""), "{settings}");
+    assert!(!world.read(".gemini/mcp-server-enablement.json").contains("toolbooth"));
+    assert_eq!(world.read(".continue/mcpServers/sh.yaml"), "name: x\n# mine\nmcpServers: []\n");
+    let again = json(&world.run("up --yes --json"));
+    let unchanged = again["plan"]["files"].as_array().unwrap().iter().all(|file| file["change"] == "none");
+    assert!(unchanged, "{again}");
+    assert!(world.run("up --undo").status.success());
+    let after: Vec<String> = files.iter().map(|(path, _)| world.read(path)).collect();
+    assert_eq!((before, clients), (after, contents_of(&world, &["claude-code", "gemini", "continue"])));
+    world.assert_nothing_runs();
+}
+
+#[test]
+fn a_server_that_the_user_has_turned_off_does_not_run() {
+    let world = home(&[]);
+    for (_, path, _) in FILES.iter().filter(|(client, ..)| *client != "gemini") {
+        std::fs::remove_file(world.path(path)).unwrap();
+    }
+    let text = world.read(".gemini/settings.json").replace("[\"sh\"]}", "[\"sh\"], \"excluded\": [\"sh\"]}");
+    std::fs::write(world.path(".gemini/settings.json"), &text).unwrap();
+    let done = json(&world.run("up --yes --json --client gemini"));
+    assert_eq!(done["servers"][0]["state"], "disabled", "{done}");
+    assert!(world.run("up --undo").status.success());
+    assert_eq!(world.read(".gemini/settings.json"), text);
+    world.assert_nothing_runs();
 }
 
 #[test]

@@ -1,18 +1,21 @@
 //! Edits the entries of a client's configuration and keeps its comments and order.
 
 use super::name_lists::{ListEdit, NameList};
-use super::spec::{ClientId, GATEWAY_NAME};
+use super::spec::{ClientId, GATEWAY_NAME, ServerLayout};
 use super::yaml_text;
 use crate::parse::Syntax;
 use crate::written_values::{jsonc_of, toml_of};
+use crate::yaml_edit;
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstObject, CstRootNode};
 use serde_json::Value;
+use std::path::Path;
 use toml_edit::{DocumentMut, Item, Table, value};
 
 /// The parsed configuration file of a client.
 pub struct ClientDocument {
     client: ClientId,
+    layout: ServerLayout,
     body: DocumentBody,
 }
 
@@ -25,7 +28,20 @@ enum DocumentBody {
 impl ClientDocument {
     /// Parses a file; an empty text is a file without servers. The error describes the problem.
     pub fn parse(client: ClientId, text: &str) -> Result<Self, String> {
-        let body = match client.spec().syntax {
+        Self::parse_as(client, client.spec().syntax, client.spec().layout, text)
+    }
+
+    /// Parses a file of a client, which may be one in its folder of servers.
+    pub fn parse_file(client: ClientId, path: &Path, text: &str) -> Result<Self, String> {
+        match (client.is_folder_file(path), Syntax::of(path)) {
+            (false, _) => Self::parse(client, text),
+            (true, Syntax::Json) => Self::parse_as(client, Syntax::Json, ServerLayout::Map, text),
+            (true, syntax) => Self::parse_as(client, syntax, client.spec().layout, text),
+        }
+    }
+
+    fn parse_as(client: ClientId, syntax: Syntax, layout: ServerLayout, text: &str) -> Result<Self, String> {
+        let body = match syntax {
             Syntax::Toml => {
                 let parsed = text.parse::<DocumentMut>().map_err(|error| {
                     let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
@@ -34,7 +50,7 @@ impl ClientDocument {
                 DocumentBody::Toml(Box::new(parsed?))
             }
             Syntax::Yaml => {
-                yaml_text::value(text)?;
+                yaml_edit::value(text)?;
                 DocumentBody::Yaml(text.to_owned())
             }
             Syntax::Json => {
@@ -49,7 +65,20 @@ impl ClientDocument {
                 DocumentBody::Json(parsed?)
             }
         };
-        Ok(Self { client, body })
+        Ok(Self { client, layout, body })
+    }
+
+    /// Whether the servers are a map or a list.
+    pub(super) fn layout(&self) -> ServerLayout {
+        self.layout
+    }
+
+    /// Writes `[]` for a list that has lost its last element, which some clients require.
+    pub(super) fn close_empty_list(&mut self) {
+        let key = self.client.spec().section;
+        if let (DocumentBody::Yaml(text), ServerLayout::NamedList) = (&mut self.body, self.layout) {
+            *text = yaml_text::with_empty_list(text, key);
+        }
     }
 
     /// The client of the file.
@@ -77,7 +106,7 @@ impl ClientDocument {
 
     /// Adds or replaces an entry of a map or list of servers.
     pub fn put_at(&mut self, section: &[String], name: &str, words: &Value) -> Result<(), String> {
-        let layout = self.client.spec().layout;
+        let layout = self.layout;
         match &mut self.body {
             DocumentBody::Json(root) => {
                 let mut object = root.object_value_or_create().ok_or("it is not a JSON object")?;
@@ -110,7 +139,7 @@ impl ClientDocument {
 
     /// Removes an entry. Returns false if it does not exist.
     pub fn remove(&mut self, section: &[String], name: &str) -> Result<bool, String> {
-        let layout = self.client.spec().layout;
+        let layout = self.layout;
         match &mut self.body {
             DocumentBody::Json(root) => {
                 let object = section
@@ -276,7 +305,7 @@ impl ClientDocument {
                 root.to_serde_value().ok_or_else(|| "it is not valid JSON".to_owned())
             }
             DocumentBody::Toml(document) => Ok(json_of(document.as_item())),
-            DocumentBody::Yaml(text) => yaml_text::value(text),
+            DocumentBody::Yaml(text) => yaml_edit::value(text),
         }
     }
 

@@ -42,7 +42,27 @@ impl ClientId {
     /// All files of the client that an import reads: the user's, and those of the current project.
     pub fn files(self, sources: &Sources) -> Vec<PathBuf> {
         let project = self.spec().project_files.iter().map(|path| sources.cwd.join(path));
-        unique(self.user_files(sources).into_iter().chain(project))
+        let project =
+            project.chain(self.project_folder(sources).into_iter().flat_map(|folder| files_in(&folder)));
+        unique(self.user_files(sources).into_iter().chain(self.folder_files(sources)).chain(project))
+    }
+
+    /// The existing files in the user's folder of servers.
+    pub fn folder_files(self, sources: &Sources) -> Vec<PathBuf> {
+        let folder = self.spec().folder.and_then(|place| place.resolve(sources));
+        folder.map(|folder| files_in(&folder)).unwrap_or_default()
+    }
+
+    /// The folder of servers in the current project.
+    fn project_folder(self, sources: &Sources) -> Option<PathBuf> {
+        let name = self.spec().folder?.shown();
+        Some(sources.cwd.join(name.trim_start_matches("~/")))
+    }
+
+    /// Whether a file is in a folder of servers.
+    pub(crate) fn is_folder_file(self, file: &Path) -> bool {
+        let name = self.spec().folder.map(|place| place.shown());
+        name.is_some_and(|name| file.parent().and_then(Path::file_name) == Path::new(&name).file_name())
     }
 
     /// The file that connects the client: an existing one, or the default of this system.
@@ -68,7 +88,11 @@ impl ClientId {
 
     /// The client that a file on this machine belongs to.
     pub fn of_file_here(path: &Path, sources: &Sources) -> Option<Self> {
-        let known = Self::all().find(|client| client.user_files(sources).iter().any(|file| file == path));
+        let is_users = |client: &Self| {
+            let mut files = client.user_files(sources).into_iter().chain(client.folder_files(sources));
+            files.any(|file| file == path)
+        };
+        let known = Self::all().find(is_users);
         known.or_else(|| Self::of_file(path))
     }
 
@@ -89,6 +113,8 @@ impl ClientId {
             (".qwen", "settings.json") => Self::Qwen,
             ("zed" | ".zed" | "Zed", "settings.json") => Self::Zed,
             (".continue", "config.yaml") => Self::Continue,
+            (".github", "mcp.json") => Self::Copilot,
+            ("mcpServers", _) if path.parent()?.parent()?.ends_with(".continue") => Self::Continue,
             ("goose", "config.yaml") => Self::Goose,
             (".roo", "mcp.json") => Self::Roo,
             (".lmstudio", "mcp.json") => Self::LmStudio,
@@ -101,6 +127,19 @@ impl ClientId {
         };
         Some(client)
     }
+}
+
+/// The files with servers in a folder, in the order of their names.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    const MAX_FILES: usize = 1000;
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_FILES);
+    let is_read = |file: &PathBuf| {
+        let extension = file.extension().and_then(|extension| extension.to_str());
+        matches!(extension, Some("yaml" | "yml" | "json" | "jsonc")) && file.is_file()
+    };
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_read).collect();
+    files.sort();
+    files
 }
 
 fn unique(files: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {

@@ -15,9 +15,10 @@ mod yaml_text;
 pub use document::ClientDocument;
 pub use name_lists::{ListEffect, ListForm, NameList};
 pub use pages::{client_page, clients_index};
-pub use rewire::{admit_in_file, closed_lists, put_back, rewire, sample, withdraw_from_file};
+pub use rewire::{admit_in_file, closed_lists, put_back, rewire, sample, take_from_file, withdraw_from_file};
 pub use spec::{
     BaseFolder, ClientFilePlace, ClientId, ClientSpec, EntryForm, EntryPlace, GATEWAY_NAME, GatewayEntry,
-    ServerLayout, TimeoutUnit, VariableForm,
+    OffSwitch, ServerLayout, TimeoutUnit, VariableForm,
 };
 pub use table::CLIENTS;
+pub(crate) use table::PROJECT_FILE_LISTS;

@@ -86,7 +86,8 @@ impl ListEdit {
 impl NameList {
     /// The list as a guide names it.
     pub fn shown(&self) -> String {
-        let keys: Vec<&str> = self.keys.iter().copied().filter(|key| *key != ANY_PROJECT).collect();
+        let after_project = self.keys.iter().position(|key| *key == ANY_PROJECT).map_or(0, |at| at + 1);
+        let keys = &self.keys[after_project..];
         match (keys.is_empty(), &self.file) {
             (true, Some(file)) => file.shown(),
             _ => keys.join("."),

@@ -38,6 +38,28 @@ pub fn rewire(
     }
 }
 
+/// The text of a file in the folder of servers without the entries that the gateway has.
+pub fn take_from_file(
+    client: ClientId,
+    path: &Path,
+    text: &str,
+    replaced: &[EntryPlace],
+) -> Result<String, String> {
+    let (mark, body) = split_mark(text);
+    let mut document = ClientDocument::parse_file(client, path, body)?;
+    let mut expected = document.value()?;
+    for place in replaced {
+        document.remove(&place.section, &place.name)?;
+        take_out(&mut expected, document.layout(), &place.section, &place.name);
+    }
+    document.close_empty_list();
+    let edited = document.text();
+    match ClientDocument::parse_file(client, path, &edited).and_then(|edited| edited.value()) {
+        Ok(value) if value == expected => Ok(format!("{mark}{edited}")),
+        _ => Err("its notation is not supported; edit it by hand".to_owned()),
+    }
+}
+
 impl ClientDocument {
     /// Adds or replaces the gateway's entry, and makes the client use it if a list in the same file does not name it.
     pub fn connect(&mut self, words: &Json) -> Result<(), String> {
@@ -83,19 +105,17 @@ pub fn closed_lists(client: ClientId, text: &str, entry: &GatewayEntry) -> Vec<S
 }
 
 /// The text of a file with lists of servers after which the client uses the gateway, and the names of the lists that were
-/// changed; `None` if it uses the gateway already.
+/// changed; `None` if it uses the gateway already. `words` is the gateway's entry as the client has it.
 pub fn admit_in_file(
     client: ClientId,
     path: &Path,
     text: &str,
-    entry: &GatewayEntry,
+    words: &Json,
 ) -> Result<Option<(String, Vec<String>)>, String> {
-    let spec = client.spec();
-    let Some(words) = spec.entry(GATEWAY_NAME, entry) else { return Ok(None) };
     let (mark, body) = split_mark(text);
     let mut document = ClientDocument::parse(client, body)?;
     let mut expected = document.value()?;
-    let lists = admit(&mut document, &mut expected, &spec.lists_in(path), &words);
+    let lists = admit(&mut document, &mut expected, &client.spec().lists_in(path), words);
     if lists.is_empty() {
         return Ok(None);
     }
@@ -132,10 +152,10 @@ fn split_mark(text: &str) -> (&str, &str) {
 /// The text of a client's file without the gateway, and with the entries of an earlier version of the file that it does
 /// not have. All other changes since then stay.
 pub fn put_back(client: ClientId, path: &Path, text: &str, earlier: &str) -> Result<String, String> {
-    let layout = client.spec().layout;
     let (mark, text) = split_mark(text);
-    let mut document = ClientDocument::parse(client, text)?;
-    let before = ClientDocument::parse(client, split_mark(earlier).1)?;
+    let mut document = ClientDocument::parse_file(client, path, text)?;
+    let before = ClientDocument::parse_file(client, path, split_mark(earlier).1)?;
+    let layout = document.layout();
     document.withdraw(&client.spec().lists_in(path), Some(&before));
     let mut expected = document.value()?;
     let section = document.section();
@@ -149,7 +169,7 @@ pub fn put_back(client: ClientId, path: &Path, text: &str, earlier: &str) -> Res
         put_in(&mut expected, layout, &section, &name, words);
     }
     let edited = document.text();
-    match ClientDocument::parse(client, &edited).and_then(|edited| edited.value()) {
+    match ClientDocument::parse_file(client, path, &edited).and_then(|edited| edited.value()) {
         Ok(value) if value == expected => Ok(format!("{mark}{edited}")),
         _ => Err("its notation is not supported; edit it by hand".to_owned()),
     }
@@ -248,7 +268,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     fn entry() -> GatewayEntry {
-        GatewayEntry::Stdio { command: "/bin/toolbooth".into(), args: vec!["stdio".into()] }
+        GatewayEntry::stdio("/bin/toolbooth", vec!["stdio".into()])
     }
 
     fn check(client: ClientId, before: &str, expected: Expect) {

@@ -5,6 +5,7 @@ use crate::inputs::Sources;
 use crate::parse::Syntax;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The name of the gateway's entry in a client's configuration.
@@ -70,6 +71,8 @@ pub struct ClientSpec {
     pub files: &'static [ClientFilePlace],
     /// Files in a project folder. They can be imported, but are not changed, because others share them.
     pub project_files: &'static [&'static str],
+    /// The user's folder whose files each add servers, in YAML or JSON. A project has the same folder.
+    pub folder: Option<ClientFilePlace>,
     /// The top-level key of the servers.
     pub section: &'static str,
     /// Whether the servers are a map or a list.
@@ -80,6 +83,8 @@ pub struct ClientSpec {
     pub variables: VariableForm,
     /// The unit of `timeout` in its entries.
     pub timeout: TimeoutUnit,
+    /// Where it keeps that a server is turned off, besides its lists.
+    pub off: OffSwitch,
     /// The lists of allowed and disabled servers beside its servers.
     pub lists: &'static [NameList],
     /// What the user does so that a change takes effect.
@@ -119,6 +124,17 @@ pub enum TimeoutUnit {
     Seconds,
     /// Milliseconds.
     Milliseconds,
+}
+
+/// Where a client keeps that a server is turned off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OffSwitch {
+    /// In the entry, as this field and value.
+    Entry(&'static str),
+    /// Outside the file.
+    Outside,
+    /// Nowhere: an entry that is not wanted is removed. Or only in lists.
+    Nowhere,
 }
 
 /// The folder that the path of a file starts at.
@@ -186,6 +202,14 @@ impl ClientFilePlace {
         Some(if self.path.is_empty() { base } else { base.join(self.path) })
     }
 
+    /// The variable that names another folder than the usual one.
+    pub(super) fn variable(&self) -> Option<&'static str> {
+        match self.base {
+            BaseFolder::EnvOrHome(name, _) => Some(name),
+            _ => None,
+        }
+    }
+
     /// Whether a file has the name of this one.
     pub(super) fn has_name_of(&self, file: &Path) -> bool {
         Path::new(self.path).file_name() == file.file_name()
@@ -227,6 +251,8 @@ pub struct EntryForm {
     pub command_field: &'static str,
     /// Whether the program and its arguments are one list.
     pub command_list: bool,
+    /// The field of the program's variables.
+    pub env_field: &'static str,
     /// Whether the entry repeats its name in `name`.
     pub name_field: bool,
     /// More fields, each with a value in JSON.
@@ -240,6 +266,7 @@ impl EntryForm {
         http: Some(("url", None)),
         command_field: "command",
         command_list: false,
+        env_field: "env",
         name_field: false,
         extra: &[],
     };
@@ -255,12 +282,22 @@ pub enum GatewayEntry {
         command: String,
         /// Arguments.
         args: Vec<String>,
+        /// Variables that the client sets for it.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        env: BTreeMap<String, String>,
     },
     /// A URL that the client calls.
     Http {
         /// URL of the MCP endpoint.
         url: String,
     },
+}
+
+impl GatewayEntry {
+    /// The entry of a program without variables.
+    pub fn stdio(command: impl Into<String>, args: Vec<String>) -> Self {
+        Self::Stdio { command: command.into(), args, env: BTreeMap::new() }
+    }
 }
 
 impl ClientSpec {
@@ -272,7 +309,7 @@ impl ClientSpec {
             fields.insert("name".into(), name.into());
         }
         match entry {
-            GatewayEntry::Stdio { command, args } => {
+            GatewayEntry::Stdio { command, args, env } => {
                 if let Some(word) = form.stdio_type {
                     fields.insert("type".into(), word.into());
                 }
@@ -282,6 +319,10 @@ impl ClientSpec {
                 } else {
                     fields.insert(form.command_field.into(), command.clone().into());
                     fields.insert("args".into(), args.clone().into());
+                }
+                if !env.is_empty() {
+                    let variables = env.iter().map(|(name, value)| (name.clone(), value.clone().into()));
+                    fields.insert(form.env_field.into(), Json::Object(variables.collect()));
                 }
             }
             GatewayEntry::Http { url } => {

@@ -2,8 +2,8 @@
 
 use super::name_lists::{ListEffect, ListForm, NameList, list_in, own_list};
 use super::spec::{
-    BaseFolder, ClientFilePlace, ClientId, ClientSpec, EntryForm, ServerLayout, TimeoutUnit, VariableForm,
-    env_or_home, home, user_config,
+    BaseFolder, ClientFilePlace, ClientId, ClientSpec, EntryForm, OffSwitch, ServerLayout, TimeoutUnit,
+    VariableForm, env_or_home, home, user_config,
 };
 use crate::parse::Syntax;
 
@@ -15,11 +15,13 @@ const COMMON: ClientSpec = ClientSpec {
     syntax: Syntax::Json,
     files: &[],
     project_files: &[],
+    folder: None,
     section: "mcpServers",
     layout: ServerLayout::Map,
     form: EntryForm::PLAIN,
     variables: VariableForm::Literal,
     timeout: TimeoutUnit::Seconds,
+    off: OffSwitch::Nowhere,
     lists: &[],
     apply: "Restart it.",
     note: "",
@@ -34,6 +36,14 @@ const CLAUDE_LISTS: &[NameList] = &[
     own_list(&["projects", "*", "disabledMcpServers"], ListEffect::Disables, ListForm::Names),
     list_in(CLAUDE_SETTINGS, &["allowedMcpServers"], ListEffect::Allows, ListForm::Rules),
     list_in(CLAUDE_SETTINGS, &["deniedMcpServers"], ListEffect::Disables, ListForm::Rules),
+];
+
+/// The lists in which Claude Code keeps the servers of a project's `.mcp.json` that the user has turned off. They are in its
+/// own file and in its settings.
+pub(crate) static PROJECT_FILE_LISTS: [NameList; 3] = [
+    own_list(&["disabledMcpjsonServers"], ListEffect::Disables, ListForm::Names),
+    own_list(&["projects", "*", "disabledMcpjsonServers"], ListEffect::Disables, ListForm::Names),
+    own_list(&["projects", "*", "disabledMcpServers"], ListEffect::Disables, ListForm::Names),
 ];
 
 /// The lists of Gemini CLI; the last two are those of its older versions.
@@ -91,7 +101,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         variables: VariableForm::Braces,
         timeout: TimeoutUnit::Milliseconds,
         apply: "Start a new session.",
-        note: "Servers of single projects (`projects` in the same file) are imported too and run in their project's folder. A `.mcp.json` in a project is not changed, because it is shared with others.",
+        note: "Servers of single projects (`projects` in the same file) are imported too and run in their project's folder. A `.mcp.json` in a project is not changed, because it is shared with others. Rules of an administrator (managed settings) are neither read nor changed: if they do not allow the gateway, Claude Code ignores it.",
         lists: CLAUDE_LISTS,
         ..COMMON
     },
@@ -102,6 +112,8 @@ pub static CLIENTS: [ClientSpec; 20] = [
         files: &[home(".cursor/mcp.json")],
         project_files: &[".cursor/mcp.json"],
         variables: VariableForm::Braces,
+        note: "The variables of a file that an entry names in `envFile` move to `imported.env`.",
+        off: OffSwitch::Outside,
         ..COMMON
     },
     ClientSpec {
@@ -122,7 +134,8 @@ pub static CLIENTS: [ClientSpec; 20] = [
         form: EntryForm { stdio_type: Some("stdio"), http: Some(("url", Some("http"))), ..EntryForm::PLAIN },
         variables: VariableForm::Braces,
         apply: "Reload its window.",
-        note: "Values that VS Code prompts for (`${input:…}`) are not in the file: set the variables that `up` names.",
+        note: "Values that VS Code prompts for (`${input:…}`) are not in the file: set the variables that `up` names. The variables of a file that an entry names in `envFile` move to `imported.env`. A policy of an administrator can allow only some servers; it is not changed.",
+        off: OffSwitch::Outside,
         ..COMMON
     },
     ClientSpec {
@@ -134,6 +147,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         project_files: &[".codex/config.toml"],
         section: "mcp_servers",
         apply: "Start a new session.",
+        off: OffSwitch::Entry("enabled = false"),
         ..COMMON
     },
     ClientSpec {
@@ -157,6 +171,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         form: EntryForm { http: Some(("serverUrl", None)), ..EntryForm::PLAIN },
         variables: VariableForm::Braces,
         apply: "Press the refresh button of its MCP list.",
+        off: OffSwitch::Entry("\"disabled\": true"),
         ..COMMON
     },
     ClientSpec {
@@ -171,6 +186,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         section: "context_servers",
         apply: "It reads the file at once.",
         note: "Servers that are Zed extensions stay in Zed.",
+        off: OffSwitch::Entry("\"enabled\": false"),
         ..COMMON
     },
     ClientSpec {
@@ -190,12 +206,14 @@ pub static CLIENTS: [ClientSpec; 20] = [
             stdio_type: Some("local"),
             http: Some(("url", Some("remote"))),
             command_list: true,
+            env_field: "environment",
             extra: &[("enabled", "true")],
             ..EntryForm::PLAIN
         },
         variables: VariableForm::CurlyEnv,
         timeout: TimeoutUnit::Milliseconds,
         apply: "Start a new session.",
+        off: OffSwitch::Entry("\"enabled\": false"),
         ..COMMON
     },
     ClientSpec {
@@ -220,6 +238,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         variables: VariableForm::Braces,
         apply: "It reads the file at once.",
         note: "The file of older versions, in the storage of VS Code, is imported and connected too.",
+        off: OffSwitch::Entry("\"disabled\": true"),
         ..COMMON
     },
     ClientSpec {
@@ -244,6 +263,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         form: EntryForm { http: Some(("url", Some("streamable-http"))), ..EntryForm::PLAIN },
         variables: VariableForm::Braces,
         apply: "It reads the file at once.",
+        off: OffSwitch::Entry("\"disabled\": true"),
         ..COMMON
     },
     ClientSpec {
@@ -251,6 +271,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         name: "copilot",
         title: "Copilot CLI",
         files: &[env_or_home("COPILOT_HOME", ".copilot", "mcp-config.json")],
+        project_files: &[".github/mcp.json"],
         form: EntryForm {
             stdio_type: Some("local"),
             http: Some(("url", Some("http"))),
@@ -269,6 +290,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         title: "Continue",
         syntax: Syntax::Yaml,
         files: &[env_or_home("CONTINUE_GLOBAL_DIR", ".continue", "config.yaml")],
+        folder: Some(env_or_home("CONTINUE_GLOBAL_DIR", ".continue", "mcpServers")),
         layout: ServerLayout::NamedList,
         form: EntryForm {
             name_field: true,
@@ -278,7 +300,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         variables: VariableForm::Secrets,
         timeout: TimeoutUnit::Milliseconds,
         apply: "It reads the file at once.",
-        note: "Files in `~/.continue/mcpServers` are not read; `toolbooth config import FILE` imports one.",
+        note: "The entries in files of the folder are imported too, and `up` takes them out of these files.",
         ..COMMON
     },
     ClientSpec {
@@ -297,12 +319,14 @@ pub static CLIENTS: [ClientSpec; 20] = [
             stdio_type: Some("stdio"),
             http: Some(("uri", Some("streamable_http"))),
             command_field: "cmd",
+            env_field: "envs",
             name_field: true,
             extra: &[("enabled", "true"), ("timeout", "300")],
             ..EntryForm::PLAIN
         },
         apply: "Start a new session.",
         note: "Extensions that are built into goose stay in goose.",
+        off: OffSwitch::Entry("enabled: false"),
         ..COMMON
     },
     ClientSpec {
@@ -311,6 +335,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         title: "LM Studio",
         files: &[home(".lmstudio/mcp.json")],
         apply: "It reads the file at once.",
+        off: OffSwitch::Outside,
         ..COMMON
     },
     ClientSpec {
@@ -323,6 +348,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         timeout: TimeoutUnit::Milliseconds,
         apply: "Start a new session.",
         note: "An agent loads this file only if it sets `useLegacyMcpJson`.",
+        off: OffSwitch::Entry("\"disabled\": true"),
         ..COMMON
     },
     ClientSpec {
@@ -333,6 +359,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         project_files: &[".kiro/settings/mcp.json"],
         variables: VariableForm::Braces,
         apply: "It reads the file at once.",
+        off: OffSwitch::Entry("\"disabled\": true"),
         ..COMMON
     },
     ClientSpec {
@@ -342,6 +369,7 @@ pub static CLIENTS: [ClientSpec; 20] = [
         files: &[home(".warp/.mcp.json")],
         project_files: &[".warp/.mcp.json"],
         note: "Servers that were pasted into Warp's settings are not in a file; add the gateway there by hand.",
+        off: OffSwitch::Outside,
         ..COMMON
     },
     ClientSpec {

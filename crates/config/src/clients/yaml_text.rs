@@ -2,25 +2,12 @@
 
 use super::spec::ServerLayout;
 use crate::node::{Node, Value};
-use crate::parse::{Syntax, parse_as};
-use crate::texts::SourceTexts;
+use crate::yaml_edit::{bracket_length, line_start, member_lines, node, scalar};
 use serde_json::Value as Json;
 use std::ops::Range;
-use std::path::Path;
 
 /// The maximum number of entries with one name that are removed.
 const MAX_REPEATS: usize = 100;
-
-/// The content of a YAML text as JSON.
-pub(super) fn value(text: &str) -> Result<Json, String> {
-    node(text).map(|node| node.used())
-}
-
-fn node(text: &str) -> Result<Node, String> {
-    let mut texts = SourceTexts::default();
-    let parsed = parse_as(&mut texts, Path::new("config.yaml"), text.as_bytes(), Syntax::Yaml);
-    parsed.map_err(|finding| format!("it is not valid YAML (line {})", finding.line))
-}
 
 /// Removes all entries with a name from a section.
 pub(super) fn remove(text: &str, key: &str, layout: ServerLayout, name: &str) -> Result<String, String> {
@@ -120,6 +107,18 @@ pub(super) fn without_empty_key(text: &str, key: &str) -> String {
     }
 }
 
+/// The text with `[]` as the value of a section that has none.
+pub(super) fn with_empty_list(text: &str, key: &str) -> String {
+    let Ok(root) = node(text) else { return text.to_owned() };
+    match YamlSection::find(text, &root, key) {
+        Some(section) if matches!(section.value.value, Value::Null) => {
+            let (head, tail) = text.split_at(section.colon + 1);
+            format!("{head} []{tail}")
+        }
+        _ => text.to_owned(),
+    }
+}
+
 /// A top-level key and its value.
 struct YamlSection<'a> {
     text: &'a str,
@@ -209,7 +208,7 @@ impl<'a> YamlSection<'a> {
             let trimmed = rest.trim_start();
             at += rest.len() - trimmed.len();
             match trimmed.chars().next()? {
-                '{' | '[' => return Some(at..at + flow_length(trimmed)?),
+                '{' | '[' => return Some(at..at + bracket_length(trimmed)?),
                 '#' => at += trimmed.find('\n')?,
                 _ => return None,
             }
@@ -223,50 +222,11 @@ impl<'a> YamlSection<'a> {
     }
 }
 
-/// The length of a value in brackets at the start of a text.
-fn flow_length(text: &str) -> Option<usize> {
-    let mut depth = 0_usize;
-    let mut quote = None;
-    let mut escaped = false;
-    for (at, c) in text.char_indices() {
-        match quote {
-            Some('"') if escaped => escaped = false,
-            Some('"') if c == '\\' => escaped = true,
-            Some(open) if c == open => quote = None,
-            Some(_) => {}
-            None => match c {
-                '"' | '\'' => quote = Some(c),
-                '{' | '[' => depth += 1,
-                '}' | ']' => {
-                    depth = depth.checked_sub(1)?;
-                    if depth == 0 {
-                        return Some(at + c.len_utf8());
-                    }
-                }
-                _ => {}
-            },
-        }
-    }
-    None
-}
-
-fn line_start(text: &str, at: usize) -> usize {
-    text.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1)
-}
-
 /// The lines of an entry.
 fn entry_lines(layout: ServerLayout, name: &str, words: &Json, indent: usize) -> Vec<String> {
     let pad = " ".repeat(indent);
-    let mut lines = Vec::new();
-    for (key, word) in words.as_object().into_iter().flatten() {
-        match word {
-            Json::Array(list) if !list.is_empty() => {
-                lines.push(format!("{key}:"));
-                lines.extend(list.iter().map(|element| format!("  - {}", scalar(element))));
-            }
-            word => lines.push(format!("{key}: {}", scalar(word))),
-        }
-    }
+    let members = words.as_object().into_iter().flatten();
+    let lines: Vec<String> = members.flat_map(|(key, word)| member_lines(key, word, 0)).collect();
     match layout {
         ServerLayout::Map => {
             let head = format!("{pad}{}:", scalar(&Json::from(name)));
@@ -279,16 +239,6 @@ fn entry_lines(layout: ServerLayout, name: &str, words: &Json, indent: usize) ->
             lines.into_iter().enumerate().map(marked).collect()
         }
     }
-}
-
-/// A value on one line. A text without special characters is written without quotes.
-fn scalar(word: &Json) -> String {
-    let Some(text) = word.as_str() else { return word.to_string() };
-    let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || "_./-".contains(c))
-        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
-            .contains(&text.to_ascii_lowercase().as_str());
-    if is_plain { text.to_owned() } else { word.to_string() }
 }
 
 #[cfg(test)]

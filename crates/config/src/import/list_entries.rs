@@ -66,8 +66,13 @@ pub(super) fn project_of(source: &ClientSource<'_>) -> Option<PathBuf> {
         let is_hidden = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         return Some(if is_hidden { folder.parent()? } else { folder }.to_owned());
     };
-    if client.user_files(source.sources).iter().any(|file| file == source.path) {
+    let mut of_user =
+        client.user_files(source.sources).into_iter().chain(client.folder_files(source.sources));
+    if of_user.any(|file| file == source.path) {
         return None;
+    }
+    if client.is_folder_file(source.path) {
+        return Some(source.path.ancestors().nth(3)?.to_owned());
     }
     let place = client.spec().project_files.iter().find(|place| source.path.ends_with(place))?;
     Some(source.path.ancestors().nth(Path::new(place).components().count())?.to_owned())
@@ -96,9 +101,15 @@ pub(super) fn raw_servers(source: &ClientSource<'_>, node: Node) -> Vec<RawEntry
         servers = nested;
         section.push("servers".to_owned());
     }
+    // In a project, the file of Copilot CLI may be only a map of servers.
+    if client == ClientId::Copilot && servers.is_none() && project_of(source).is_some() {
+        servers = Some(&node);
+        section.clear();
+    }
+    let is_map = servers.is_some_and(|servers| servers.members().is_some());
     let mut found = match spec.layout {
-        ServerLayout::Map => listed(servers, &section, None),
-        ServerLayout::NamedList => named(servers, &section),
+        ServerLayout::NamedList if !is_map => named(servers, &section),
+        _ => listed(servers, &section, None),
     };
     if client == ClientId::ClaudeCode {
         for (path, project) in node.get("projects").and_then(Node::members).unwrap_or_default() {

@@ -238,7 +238,7 @@ pub fn plan_clients(
     let mut unreadable = Vec::new();
     let mut known = BTreeSet::new();
     for client in clients {
-        for path in client.user_files(sources) {
+        for path in client.user_files(sources).into_iter().chain(client.folder_files(sources)) {
             // One file may have two names.
             if !known.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
                 continue;
@@ -273,7 +273,10 @@ impl ImportInput {
             Err(error) => return Err(Box::new(unreadable(path, &error, "the file"))),
         };
         let mut texts = SourceTexts::default();
-        let syntax = client.map_or_else(|| Syntax::of(path), |client| client.spec().syntax);
+        let syntax = match client {
+            Some(client) if !client.is_folder_file(path) => client.spec().syntax,
+            _ => Syntax::of(path),
+        };
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
         // An empty file has no servers, in every syntax.
         if !bytes.trim_ascii().is_empty() {

@@ -3,7 +3,7 @@
 use super::Skipped;
 use super::client_env_file::ClientEnvFile;
 use super::list_entries::{ClientSource, RawEntry, project_of, raw_servers};
-use super::server_lists::{ServerLists, TurnedOff};
+use super::server_lists::ServerLists;
 use crate::clients::{ClientId, TimeoutUnit, VariableForm};
 use crate::node::{MapKey, Node, Value};
 use serde_json::{Map, Value as Json, json};
@@ -45,32 +45,10 @@ pub(super) fn servers(
                 let file_variables = reading.add_file_variables(&mut entry);
                 let mut notes = reading.notes;
                 let verdict = lists.verdict(&name, &entry, own_project.as_deref());
-                notes.extend(turn_off(&mut entry, verdict));
+                notes.extend(verdict.apply(&mut entry));
                 found.push(FoundServer { name, entry, from, section, notes, file_variables });
             }
             Err(reason) => skipped.push(Skipped { name, reason, from: source.path.to_owned() }),
-        }
-    }
-}
-
-/// Disables the entry of a server that its client does not use. Returns a remark for the user.
-fn turn_off(entry: &mut Map<String, Json>, verdict: TurnedOff) -> Option<String> {
-    match verdict {
-        TurnedOff::No => None,
-        TurnedOff::Everywhere(why) => {
-            entry.shift_remove("disabled");
-            entry.insert("enabled".into(), false.into());
-            Some(why)
-        }
-        TurnedOff::InProjects(projects) => {
-            let first = projects.first()?.display();
-            let more = match projects.len() {
-                1 => String::new(),
-                others => format!(" and {} more", others - 1),
-            };
-            Some(format!(
-                "the client does not use it in the project `{first}`{more}; the gateway offers it everywhere"
-            ))
         }
     }
 }

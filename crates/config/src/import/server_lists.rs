@@ -2,7 +2,7 @@
 
 use super::list_entries::ClientSource;
 use crate::bounded_file::read_bounded;
-use crate::clients::{ListEffect, NameList};
+use crate::clients::{ClientId, ListEffect, NameList, PROJECT_FILE_LISTS};
 use serde_json::{Map, Value as Json};
 use std::path::{Path, PathBuf};
 
@@ -29,10 +29,34 @@ pub(super) enum TurnedOff {
     No,
 }
 
+impl TurnedOff {
+    /// Disables the entry of a server that its client does not use. Returns a remark for the user.
+    pub(super) fn apply(self, entry: &mut Map<String, Json>) -> Option<String> {
+        match self {
+            Self::No => None,
+            Self::Everywhere(why) => {
+                entry.shift_remove("disabled");
+                entry.insert("enabled".into(), false.into());
+                Some(why)
+            }
+            Self::InProjects(projects) => {
+                let first = projects.first()?.display();
+                let more = match projects.len() {
+                    1 => String::new(),
+                    others => format!(" and {} more", others - 1),
+                };
+                Some(format!(
+                    "the client does not use it in the project `{first}`{more}; the gateway offers it everywhere"
+                ))
+            }
+        }
+    }
+}
+
 impl ServerLists {
     /// Reads the lists beside the servers of a file: those in it, in the files of the user, and in files of their own.
     pub(super) fn read(source: &ClientSource<'_>, whole: &Json) -> Self {
-        let Some(client) = source.client else { return Self { lists: Vec::new() } };
+        let Some(client) = source.client else { return Self::of_project_file(source) };
         let spec = client.spec();
         let mut read = Self { lists: Vec::new() };
         let own: Vec<&'static NameList> = spec.lists.iter().filter(|list| list.file.is_none()).collect();
@@ -53,6 +77,24 @@ impl ServerLists {
                 .collect();
             read.add(&lists, &parsed(&file));
         }
+        read
+    }
+
+    /// The lists about the servers of a project's `.mcp.json`, which Claude Code keeps elsewhere.
+    fn of_project_file(source: &ClientSource<'_>) -> Self {
+        let mut read = Self { lists: Vec::new() };
+        let folder =
+            source.path.parent().filter(|_| source.path.file_name().is_some_and(|name| name == ".mcp.json"));
+        let Some(folder) = folder else { return read };
+        let client = ClientId::ClaudeCode;
+        let users = client.user_files(source.sources).into_iter().chain(client.list_files(source.sources));
+        let own = ["settings.json", "settings.local.json"].map(|name| folder.join(".claude").join(name));
+        let lists: Vec<&'static NameList> = PROJECT_FILE_LISTS.iter().collect();
+        for file in users.chain(own) {
+            read.add(&lists, &parsed(&file));
+        }
+        read.lists.retain(|list| list.project.as_deref().is_none_or(|project| project == folder));
+        read.lists.iter_mut().for_each(|list| list.project = None);
         read
     }
 
@@ -77,9 +119,9 @@ impl ServerLists {
                 _ => {
                     let shown = read.list.shown();
                     return TurnedOff::Everywhere(match read.list.effect {
-                        ListEffect::Disables => format!("is disabled, as in `{shown}` of the client"),
+                        ListEffect::Disables => format!("disabled, because it is in `{shown}` of the client"),
                         ListEffect::Allows => {
-                            format!("is disabled, because `{shown}` of the client does not allow it")
+                            format!("disabled, because `{shown}` of the client does not allow it")
                         }
                     });
                 }

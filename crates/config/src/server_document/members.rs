@@ -1,6 +1,6 @@
 //! The members of one entry: reads them, and changes single ones in place, so that the rest of the entry keeps its text.
 
-use super::{SERVER_KEYS, ServerListBody, ServerListDocument, json_entry, toml_servers};
+use super::{SERVER_KEYS, ServerListBody, ServerListDocument, json_entry, toml_servers, yaml_list};
 use crate::written_values::{jsonc_of, toml_of};
 use jsonc_parser::cst::CstObject;
 use serde_json::{Map, Value};
@@ -25,6 +25,7 @@ impl ServerListDocument {
                 let entry = maps.into_iter().find_map(|servers| servers.get(name))?;
                 json_of(entry)
             }
+            ServerListBody::Yaml(text) => yaml_list::entry(text, name),
         };
         match entry? {
             Value::Object(members) => Some(members),
@@ -49,6 +50,9 @@ impl ServerListDocument {
                 let Some(entry) = entry else { return false };
                 changes.iter().all(|change| change_toml(entry, &change.path, change.value.as_ref()))
             }
+            ServerListBody::Yaml(text) => changes
+                .iter()
+                .all(|change| yaml_list::change(text, name, &change.path, change.value.as_ref())),
         }
     }
 }

@@ -6,9 +6,9 @@ use expect_test::{expect, expect_file};
 use std::path::{Path, PathBuf};
 use toolbooth_config::clients::{
     CLIENTS, ClientDocument, ClientId, GATEWAY_NAME, GatewayEntry, admit_in_file, client_page, clients_index,
-    rewire, withdraw_from_file,
+    put_back, rewire, take_from_file, withdraw_from_file,
 };
-use toolbooth_config::import::{ImportPlan, plan_clients};
+use toolbooth_config::import::{ImportFrom, ImportPlan, plan, plan_clients};
 use toolbooth_config::parse::Syntax;
 
 /// The variables that the clients' files name.
@@ -43,7 +43,12 @@ fn extension(client: ClientId) -> &'static str {
 }
 
 fn stdio() -> GatewayEntry {
-    GatewayEntry::Stdio { command: "/bin/toolbooth".into(), args: vec!["stdio".into()] }
+    GatewayEntry::stdio("/bin/toolbooth", vec!["stdio".into()])
+}
+
+/// The gateway's entry as a client has it.
+fn words(client: ClientId) -> serde_json::Value {
+    client.spec().entry(GATEWAY_NAME, &stdio()).unwrap()
 }
 
 /// A machine with the golden file of a client, and the text of that file.
@@ -318,7 +323,7 @@ fn the_gateway_is_added_to_lists_of_allowed_servers() {
             Gemini,
             "mcp-server-enablement.json",
             r#"{"toolbooth": {"enabled": false}, "fs": {}}"#,
-            Some(r#"{"fs": {}}"#),
+            Some(r#"{ "fs": {}}"#),
         ),
         (
             Copilot,
@@ -328,12 +333,132 @@ fn the_gateway_is_added_to_lists_of_allowed_servers() {
         ),
     ];
     for (client, name, before, expected) in cases {
-        let admitted = admit_in_file(client, Path::new(name), before, &stdio()).unwrap();
+        let admitted = admit_in_file(client, Path::new(name), before, &words(client)).unwrap();
         assert_eq!(admitted.as_ref().map(|(text, _)| text.as_str()), expected, "{before}");
         let Some((after, _)) = admitted.filter(|_| client == ClaudeCode) else { continue };
         let withdrawn = withdraw_from_file(client, Path::new(name), &after, Some(before)).unwrap();
         let value = |text: &str| ClientDocument::parse(client, text).unwrap().value().unwrap();
         assert_eq!(value(&withdrawn.unwrap()), value(before));
+    }
+}
+
+#[test]
+fn servers_of_a_project_file_that_claude_code_does_not_use_are_disabled() {
+    let servers = r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}, "c": {"command": "c"}}}"#;
+    let world = World::new(&[
+        ("work/.mcp.json", servers),
+        (
+            "work/.claude/settings.local.json",
+            r#"{"disabledMcpjsonServers": ["a"], "enabledMcpjsonServers": ["c"]}"#,
+        ),
+    ]);
+    let work = world.path("work");
+    let text = format!(
+        r#"{{"projects": {{"{}": {{"disabledMcpServers": ["b"]}}, "/x": {{"disabledMcpServers": ["c"]}}}}}}"#,
+        work.display()
+    );
+    world.write("home/.claude.json", &text);
+    let plan = plan(&world.sources, &ImportFrom::File(work.join(".mcp.json"))).unwrap();
+    let disabled: Vec<String> = plan
+        .entries()
+        .into_iter()
+        .filter(|(_, entry)| entry.get("enabled").is_some_and(|enabled| enabled == false))
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(disabled, ["a", "b"]);
+}
+
+/// A home with a file of Continue in its folder of servers, in each syntax.
+fn with_folder() -> (World, [(&'static str, &'static str); 3]) {
+    let files = [
+        (
+            "home/.continue/mcpServers/one.yaml",
+            "name: One\nversion: 0.0.1\nschema: v1\n# mine\nmcpServers:\n  # about it\n  - name: one\n    command: one\n    env:\n      KEY: ${{ secrets.ONE_KEY }}\n",
+        ),
+        (
+            "home/.continue/mcpServers/two.json",
+            "{\n  // mine\n  \"mcpServers\": {\"two\": {\"command\": \"two\"}}\n}\n",
+        ),
+        ("home/.continue/mcpServers/notes.md", "notes"),
+    ];
+    (World::new(&files), files)
+}
+
+#[test]
+fn the_files_in_the_folder_of_a_client_are_imported_and_restored() {
+    let (world, files) = with_folder();
+    let plan = planned(&world, ClientId::Continue);
+    let names: Vec<&str> = plan.servers.iter().map(|server| server.name.as_str()).collect();
+    assert_eq!(names, ["one", "two"]);
+    let expected = [
+        expect![[r#"
+            name: One
+            version: 0.0.1
+            schema: v1
+            # mine
+            mcpServers: []
+              # about it
+        "#]],
+        expect![[r#"
+            {
+              // mine
+              "mcpServers": {}
+            }
+        "#]],
+    ];
+    for ((path, text), expected) in files.iter().zip(expected) {
+        let path = world.path(path);
+        let places: Vec<_> = plan.covered.iter().filter(|place| place.file == path).cloned().collect();
+        let after = take_from_file(ClientId::Continue, &path, text, &places).unwrap();
+        expected.assert_eq(&after);
+        let restored = put_back(ClientId::Continue, &path, &after, text).unwrap();
+        let value = |text: &str| ClientDocument::parse_file(ClientId::Continue, &path, text).unwrap().value();
+        assert_eq!(value(&restored), value(text));
+    }
+}
+
+#[test]
+fn files_of_a_project_are_imported() {
+    let world = World::new(&[
+        ("work/.continue/mcpServers/p.yml", "mcpServers:\n  - name: p\n    command: p\n"),
+        ("work/.github/mcp.json", r#"{"bare": {"type": "local", "command": "bare", "tools": ["*"]}}"#),
+    ]);
+    for (client, expected) in [(ClientId::Continue, "p"), (ClientId::Copilot, "bare")] {
+        let plan = plan(&world.sources, &ImportFrom::Client(client)).unwrap();
+        let names: Vec<&str> = plan.servers.iter().map(|server| server.name.as_str()).collect();
+        assert_eq!(names, [expected]);
+    }
+}
+
+#[test]
+fn files_are_found_where_variables_name_them() {
+    let variables = [
+        ("CLAUDE_CONFIG_DIR", ClientId::ClaudeCode, ".claude.json"),
+        ("CODEX_HOME", ClientId::Codex, "config.toml"),
+        ("GEMINI_CLI_HOME", ClientId::Gemini, ".gemini/settings.json"),
+        ("QWEN_HOME", ClientId::Qwen, "settings.json"),
+        ("COPILOT_HOME", ClientId::Copilot, "mcp-config.json"),
+        ("CONTINUE_GLOBAL_DIR", ClientId::Continue, "config.yaml"),
+        ("OPENCODE_CONFIG_DIR", ClientId::Opencode, "opencode.json"),
+        ("GOOSE_PATH_ROOT", ClientId::Goose, "config/config.yaml"),
+        ("VSCODE_PORTABLE", ClientId::Vscode, "user-data/User/mcp.json"),
+    ];
+    for (variable, client, file) in variables {
+        let world = World::new(&[]).env(&[(variable, "/elsewhere")]);
+        let expected = Path::new("/elsewhere").join(file);
+        assert_eq!(client.default_file(&world.sources), Some(expected.clone()), "{variable}");
+        assert_eq!(ClientId::of_file_here(&expected, &world.sources), Some(client), "{variable}");
+    }
+}
+
+#[test]
+fn the_variables_of_the_gateway_are_written_in_the_field_of_each_client() {
+    let env = [("XDG_CONFIG_HOME".to_owned(), "/c d".to_owned())].into();
+    let entry = GatewayEntry::Stdio { command: "/bin/toolbooth".into(), args: vec!["stdio".into()], env };
+    for client in ClientId::all() {
+        let text = rewire(client, "", &entry, &[]).unwrap_or_else(|why| panic!("{client}: {why}"));
+        let words = ClientDocument::parse(client, &text).unwrap().get(GATEWAY_NAME).unwrap();
+        assert_eq!(words[client.spec().form.env_field]["XDG_CONFIG_HOME"], "/c d", "{client}: {text}");
     }
 }
 

@@ -104,27 +104,27 @@ fn cursor() {
         &[("work/.cursor/mcp.json", text)],
         "cursor",
         expect![[r#"
-        read work/.cursor/mcp.json
-        + a: work/run --api-key=${A_API_KEY} --token ${A_TOKEN}
-            `args.0` moves to ${A_API_KEY}
-            `args.2` moves to ${A_TOKEN}
-            note: its `envFile` is not imported; pass it with --env-file
-        would write user/toolbooth/imported.json
-        would write user/toolbooth/imported.env
-        {
-          "a": {
-            "command": "work/run",
-            "args": [
-              "--api-key=${A_API_KEY}",
-              "--token",
-              "${A_TOKEN}"
-            ],
-            "env": {
-              "X": "${env:X}"
+            read work/.cursor/mcp.json
+            + a: work/run --api-key=${A_API_KEY} --token ${A_TOKEN}
+                `args.0` moves to ${A_API_KEY}
+                `args.2` moves to ${A_TOKEN}
+                note: its `envFile` `work/.env` is not imported: it does not exist
+            would write user/toolbooth/imported.json
+            would write user/toolbooth/imported.env
+            {
+              "a": {
+                "command": "work/run",
+                "args": [
+                  "--api-key=${A_API_KEY}",
+                  "--token",
+                  "${A_TOKEN}"
+                ],
+                "env": {
+                  "X": "${env:X}"
+                }
+              }
             }
-          }
-        }
-    "#]],
+        "#]],
     );
 }
 

@@ -2,9 +2,10 @@
 
 use super::file::ClientFile;
 use crate::failure::CommandFailure;
+use serde_json::Value as Json;
 use std::path::PathBuf;
 use toolbooth_config::Sources;
-use toolbooth_config::clients::{ClientId, GatewayEntry, admit_in_file, withdraw_from_file};
+use toolbooth_config::clients::{ClientId, admit_in_file, withdraw_from_file};
 
 /// A file with lists, and its new text.
 pub struct ListChange {
@@ -16,18 +17,18 @@ pub struct ListChange {
 }
 
 impl ListChange {
-    /// The changes after which the client uses the gateway.
+    /// The changes after which the client uses the gateway. `words` is the gateway's entry as the client has it.
     pub fn admissions(
         client: ClientId,
         sources: &Sources,
-        entry: &GatewayEntry,
+        words: &Json,
     ) -> Result<Vec<Self>, CommandFailure> {
         let mut changes = Vec::new();
         for path in client.list_files(sources) {
             let file = ClientFile::at(client, path.clone(), sources);
             let Some(before) = file.read()? else { continue };
             let admitted =
-                admit_in_file(client, &path, &before, entry).map_err(|why| file.unreadable(&why))?;
+                admit_in_file(client, &path, &before, words).map_err(|why| file.unreadable(&why))?;
             if let Some((after, lists)) = admitted {
                 changes.push(Self { file, before, after, lists });
             }
@@ -40,7 +41,7 @@ impl ListChange {
     pub fn withdrawals(
         client: ClientId,
         sources: &Sources,
-        entry: Option<&GatewayEntry>,
+        words: Option<&Json>,
     ) -> Result<Vec<Self>, CommandFailure> {
         let mut changes = Vec::new();
         for path in client.list_files(sources) {
@@ -50,7 +51,7 @@ impl ListChange {
             let written = kept
                 .as_deref()
                 .zip(entry)
-                .and_then(|(kept, entry)| Some(admit_in_file(client, &path, kept, entry).ok()??.0));
+                .and_then(|(kept, words)| Some(admit_in_file(client, &path, kept, words).ok()??.0));
             let after = match &kept {
                 Some(kept) if written.as_ref() == Some(&before) => Some(kept.clone()),
                 _ => withdraw_from_file(client, &path, &before, kept.as_deref())

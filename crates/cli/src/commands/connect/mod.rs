@@ -15,6 +15,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use file::ClientFile;
 use lists::ListChange;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use toolbooth_config::Sources;
 use toolbooth_config::clients::{
@@ -57,9 +58,9 @@ pub fn run(global: &GlobalOptions, arguments: &ConnectArguments) -> CommandResul
     let text = before.as_deref().unwrap_or_default();
     let document = ClientDocument::parse(arguments.client, text).map_err(|why| file.unreadable(&why))?;
     let own_lists = closed_lists(arguments.client, text, &entry);
-    let others = ListChange::admissions(arguments.client, &sources, &entry)?;
-    let has_entry =
-        document.get(NAME).is_some() && document.get(NAME) == arguments.client.spec().entry(NAME, &entry);
+    let words = arguments.client.spec().entry(NAME, &entry).unwrap_or_default();
+    let others = ListChange::admissions(arguments.client, &sources, &words)?;
+    let has_entry = document.get(NAME).as_ref() == Some(&words);
     let is_current = has_entry && own_lists.is_empty();
     let known = is_current && others.is_empty();
     let lists: Vec<&String> =
@@ -115,7 +116,35 @@ fn entry(
 
 /// The entry of a client that starts `toolbooth stdio`.
 pub fn stdio_entry(global: &GlobalOptions, sources: &Sources) -> GatewayEntry {
-    GatewayEntry::Stdio { command: program(), args: stdio_arguments(global, sources) }
+    let args = stdio_arguments(global, sources);
+    GatewayEntry::Stdio { command: program(), args, env: folder_variables(sources) }
+}
+
+/// The variables that name other folders for the configuration than the usual ones. A client or a service that is started
+/// by the desktop does not have the variables of the shell.
+pub fn folder_variables(sources: &Sources) -> BTreeMap<String, String> {
+    let usual = sources.home.as_ref().map(|home| home.join(".config"));
+    let chosen = sources
+        .xdg_config_home
+        .clone()
+        .filter(|folder| folder.is_absolute() && Some(folder) != usual.as_ref());
+    chosen.map(|folder| ("XDG_CONFIG_HOME".to_owned(), folder.display().to_string())).into_iter().collect()
+}
+
+/// The data directory, if the user has chosen it with a variable.
+fn chosen_data_dir(global: &GlobalOptions, sources: &Sources) -> Option<PathBuf> {
+    let set = |name: &str| sources.env.get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let by_argument = global.data_dir.is_some() || sources.overrides.iter().any(|(key, _)| key == "data_dir");
+    if by_argument {
+        return None;
+    }
+    let usual = sources.home.as_ref().map(|home| home.join(".local/share"));
+    let is_moved = set("XDG_DATA_HOME").is_some_and(|base| Some(base) != usual);
+    let data_dir = gateway::data_dir(sources);
+    // A file of the user may name the directory, too, and then it counts without the variable.
+    let is_chosen =
+        set("TOOLBOOTH_DATA_DIR").is_some() || (is_moved && data_dir == sources.default_data_dir());
+    is_chosen.then(|| sources.absolute(&data_dir))
 }
 
 /// The absolute path of this program, as the user started it: a package manager replaces the file behind a link at an
@@ -148,6 +177,12 @@ pub fn stdio_arguments(global: &GlobalOptions, sources: &Sources) -> Vec<String>
     let mut arguments = Vec::new();
     for (flag, path) in global.named_paths() {
         arguments.extend([flag.to_owned(), sources.absolute(path).display().to_string()]);
+    }
+    if let Some(folder) = chosen_data_dir(global, sources) {
+        arguments.extend(["--data-dir".to_owned(), folder.display().to_string()]);
+    }
+    if global.no_project {
+        arguments.push("--no-project".to_owned());
     }
     for pair in &global.set {
         arguments.extend(["--set".to_owned(), pair.clone()]);
@@ -190,10 +225,9 @@ fn undo(
     file: &ClientFile,
 ) -> CommandResult {
     let client = arguments.client;
-    let entry = entry(global, sources, client).ok();
-    let others = ListChange::withdrawals(client, sources, entry.as_ref())?;
     let text = file.read()?.unwrap_or_default();
     let mut document = ClientDocument::parse(client, &text).map_err(|why| file.unreadable(&why))?;
+    let others = ListChange::withdrawals(client, sources, document.get(NAME).as_ref())?;
     let kept = file.read_backup().filter(|text| ClientDocument::parse(client, text).is_ok());
     let earlier = kept.as_deref().and_then(|text| ClientDocument::parse(client, text).ok());
     // If nothing else has changed since, the backup is restored byte for byte.

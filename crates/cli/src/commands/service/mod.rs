@@ -95,6 +95,7 @@ fn install(global: &GlobalOptions, options: &InstallOptions) -> CommandResult {
         arguments,
         home: sources.home.clone().unwrap_or_default().display().to_string(),
         path: sources.env.get("PATH").cloned().unwrap_or_default(),
+        variables: connect::folder_variables(&sources),
         log: background::log_path(&loaded.settings.data_dir).display().to_string(),
         stop_seconds: (loaded.settings.drain_seconds + GRACE).as_secs(),
     };

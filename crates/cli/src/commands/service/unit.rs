@@ -1,6 +1,7 @@
 //! The text of a service file.
 
 use super::manager::{LABEL, ServiceManager};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The line by which a file is recognised as written by this program.
@@ -18,6 +19,8 @@ pub(super) struct ServiceUnit {
     pub home: String,
     /// The folders in which the commands of servers are found.
     pub path: String,
+    /// More variables.
+    pub variables: BTreeMap<String, String>,
     /// The log file, for managers without a log of their own.
     pub log: String,
     /// How long the gateway may take to stop.
@@ -28,6 +31,7 @@ impl ServiceUnit {
     /// The text of the file. The error says which value cannot be written.
     pub fn text(&self, manager: ServiceManager) -> Result<String, String> {
         let all = self.arguments.iter().chain([&self.program, &self.home, &self.path, &self.log]);
+        let all = all.chain(self.variables.values());
         for value in all {
             if value.chars().any(char::is_control) {
                 return Err(format!("{value:?} contains a control character"));
@@ -59,7 +63,7 @@ impl ServiceUnit {
              ExecStart={}\n\
              ExecReload=/bin/kill -HUP $MAINPID\n\
              WorkingDirectory={}\n\
-             Environment={}\n\
+             {}\
              Restart=on-failure\n\
              RestartSec=5\n\
              RestartPreventExitStatus=2\n\
@@ -70,15 +74,27 @@ impl ServiceUnit {
              WantedBy=default.target\n",
             command.join(" "),
             self.home.replace('%', "%%"),
-            quoted(&format!("PATH={}", self.path)),
+            self.variables()
+                .map(|(name, value)| format!("Environment={}\n", quoted(&format!("{name}={value}"))))
+                .collect::<String>(),
             self.stop_seconds,
         )
+    }
+
+    /// The variables of the service.
+    fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        let others = self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        std::iter::once(("PATH", self.path.as_str())).chain(others)
     }
 
     fn launchd(&self) -> String {
         let mut words = String::new();
         for word in self.command() {
             let _ = writeln!(words, "    <string>{}</string>", escaped(word));
+        }
+        let mut variables = String::new();
+        for (name, value) in self.variables() {
+            let _ = writeln!(variables, "    <key>{name}</key>\n    <string>{}</string>", escaped(value));
         }
         format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
@@ -96,8 +112,7 @@ impl ServiceUnit {
              \x20 <string>{}</string>\n\
              \x20 <key>EnvironmentVariables</key>\n\
              \x20 <dict>\n\
-             \x20   <key>PATH</key>\n\
-             \x20   <string>{}</string>\n\
+             {variables}\
              \x20 </dict>\n\
              \x20 <key>RunAtLoad</key>\n\
              \x20 <true/>\n\
@@ -117,7 +132,6 @@ impl ServiceUnit {
              </dict>\n\
              </plist>\n",
             escaped(&self.home),
-            escaped(&self.path),
             self.stop_seconds,
             escaped(&self.log),
             escaped(&self.log),
@@ -149,6 +163,7 @@ mod tests {
             arguments: vec!["--config".into(), "/home/ann/50% \"$x\" & <y>.toml".into()],
             home: "/home/ann".into(),
             path: "/usr/bin:/home/ann/my bin".into(),
+            variables: [("XDG_CONFIG_HOME".to_owned(), "/home/ann/my <config>".to_owned())].into(),
             log: "/home/ann/gateway.log".into(),
             stop_seconds: 25,
         }
@@ -168,6 +183,7 @@ mod tests {
             ExecReload=/bin/kill -HUP $MAINPID
             WorkingDirectory=/home/ann
             Environment="PATH=/usr/bin:/home/ann/my bin"
+            Environment="XDG_CONFIG_HOME=/home/ann/my <config>"
             Restart=on-failure
             RestartSec=5
             RestartPreventExitStatus=2
@@ -185,6 +201,7 @@ mod tests {
         let text = unit().text(ServiceManager::Launchd).expect("a text");
         assert!(text.contains("    <string>/home/ann/50% \"$x\" &amp; &lt;y&gt;.toml</string>\n"), "{text}");
         assert!(text.contains("    <string>serve</string>\n  </array>\n"), "{text}");
+        assert!(text.contains("    <string>/home/ann/my &lt;config&gt;</string>\n  </dict>\n"), "{text}");
         assert!(text.contains(MARKER), "{text}");
     }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use toolbooth_config::clients::{
     ClientDocument, ClientId, EntryPlace, GATEWAY_NAME, GatewayEntry, admit_in_file, closed_lists, rewire,
+    take_from_file,
 };
 use toolbooth_config::import::{ImportPlan, MovedSecret, PlannedServer, Skipped, plan_clients};
 use toolbooth_config::{Finding, Sources};
@@ -41,6 +42,8 @@ pub struct SurveyedFile {
 pub enum FileContent {
     /// Its servers.
     Servers,
+    /// More servers; the gateway is in another file.
+    MoreServers,
     /// Lists of allowed and disabled servers.
     Lists,
 }
@@ -93,6 +96,13 @@ impl ClientSurvey {
                 };
                 files.push(SurveyedFile { client, path, content: FileContent::Servers, change });
             }
+            for path in client.folder_files(sources) {
+                let change = match unreadable.iter().find(|file| file.path == path) {
+                    Some(file) => FileChange::Impossible(without_file(&file.finding)),
+                    None => planned_removal(client, &path, &plan.covered),
+                };
+                files.push(SurveyedFile { client, path, content: FileContent::MoreServers, change });
+            }
             let is_installed = files.last().is_some_and(|file: &SurveyedFile| file.client == client);
             for path in client.list_files(sources).into_iter().filter(|_| is_installed) {
                 let change = planned_admission(client, &path, &entry);
@@ -109,6 +119,7 @@ impl ClientSurvey {
         match (&file.change, file.content) {
             (FileChange::Impossible(why), _) => FileChange::Impossible(why.clone()),
             (_, FileContent::Lists) => planned_admission(file.client, &file.path, &self.entry),
+            (_, FileContent::MoreServers) => planned_removal(file.client, &file.path, &self.plan.covered),
             (_, FileContent::Servers) => {
                 planned_change(file.client, &file.path, &self.entry, &self.plan.covered)
             }
@@ -122,7 +133,9 @@ impl ClientSurvey {
             let title = paint.tone(Tone::Strong, file.client.title());
             text.push_str(&format!("{title}  {}\n", paint.tone(Tone::Dim, &render::path(&file.path))));
             match file.content {
-                FileContent::Servers => text.push_str(&self.servers_of(&file.path)),
+                FileContent::Servers | FileContent::MoreServers => {
+                    text.push_str(&self.servers_of(&file.path));
+                }
                 FileContent::Lists => text.push_str("  a list of allowed or disabled servers\n"),
             }
             if let FileChange::Impossible(why) = &file.change {
@@ -178,8 +191,12 @@ impl ClientSurvey {
                 false => format!(" in place of {}", names.join(", ")),
             };
             let path = render::path(&file.path);
-            if file.content == FileContent::Servers {
-                lines.push(format!("{verb} {path}: `{GATEWAY_NAME}`{replaces}"));
+            match file.content {
+                FileContent::Servers => lines.push(format!("{verb} {path}: `{GATEWAY_NAME}`{replaces}")),
+                FileContent::MoreServers => {
+                    lines.push(format!("change {path}: without {}", names.join(", ")))
+                }
+                FileContent::Lists => {}
             }
             for list in lists {
                 lines.push(format!("change {path}: `{}` allows `{GATEWAY_NAME}`", line(list)));
@@ -225,12 +242,26 @@ fn read(real: &Path) -> Result<(String, bool), String> {
 /// The change of a file with lists after which the client uses the gateway.
 fn planned_admission(client: ClientId, path: &Path, entry: &GatewayEntry) -> FileChange {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let admitted = read(&real).and_then(|(text, _)| admit_in_file(client, path, &text, entry));
-    match admitted {
+    let Some(words) = client.spec().entry(GATEWAY_NAME, entry) else { return FileChange::None };
+    match read(&real).and_then(|(text, _)| admit_in_file(client, path, &text, &words)) {
         Ok(Some((text, lists))) => {
             FileChange::Write { real, text, replaced: Vec::new(), lists, is_new: false }
         }
         Ok(None) => FileChange::None,
+        Err(why) => FileChange::Impossible(why),
+    }
+}
+
+/// The change that removes the entries that the gateway has.
+fn planned_removal(client: ClientId, path: &Path, covered: &[EntryPlace]) -> FileChange {
+    let places: Vec<EntryPlace> = covered.iter().filter(|place| place.file == path).cloned().collect();
+    if places.is_empty() {
+        return FileChange::None;
+    }
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let replaced = places.iter().map(|place| place.name.clone()).collect();
+    match read(&real).and_then(|(text, _)| take_from_file(client, path, &text, &places)) {
+        Ok(text) => FileChange::Write { real, text, replaced, lists: Vec::new(), is_new: false },
         Err(why) => FileChange::Impossible(why),
     }
 }
