@@ -54,6 +54,7 @@ mod tokens;
 mod tools;
 mod trust;
 mod user_keys;
+mod work_items;
 
 use crate::access_log::AccessLog;
 use crate::mcp::Door;
