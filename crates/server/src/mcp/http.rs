@@ -22,6 +22,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 use std::pin::pin;
@@ -134,33 +135,14 @@ async fn post(
     arrival: Arrival<'_>,
 ) -> Response<ResponseBody> {
     let (head, body) = request.into_parts();
-    let json = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let is_json = |kind: &str| {
-        let start = kind.trim_start().as_bytes().get(..JSON.len());
-        start.is_some_and(|start| start.eq_ignore_ascii_case(JSON.as_bytes()))
-    };
-    if !json.is_some_and(is_json) {
-        let error = RpcError::new(INVALID_REQUEST, "Invalid Request: Content-Type must be application/json");
+    if let Err(why) = check_content(&head.headers) {
+        let error = RpcError::new(INVALID_REQUEST, why);
         return failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, &error);
-    }
-    if let Some(coding) = content_coding(&head.headers) {
-        let why = format!("Invalid Request: Content-Encoding {coding} is not supported");
-        return failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, &RpcError::new(INVALID_REQUEST, why));
     }
     let read = pin!(read_body(body, door.body_limit)).await;
     let text = match read {
         Ok(text) => text,
-        Err(BodyReadError::TooLong) => {
-            let why = format!("Invalid Request: the body is over {} bytes", door.body_limit);
-            return failure(StatusCode::PAYLOAD_TOO_LARGE, None, &RpcError::new(INVALID_REQUEST, why));
-        }
-        Err(BodyReadError::TooSlow) => {
-            let data = serde_json::json!({"toolbooth": {"code": "request.too-slow"}});
-            let error = RpcError::new(INVALID_REQUEST, "Invalid Request: the body arrived too slowly");
-            let error = error.with_data(RawJson::from_value(&data));
-            return closing(failure(StatusCode::REQUEST_TIMEOUT, None, &error));
-        }
-        Err(BodyReadError::BrokenOff) => return plain(StatusCode::BAD_REQUEST),
+        Err(error) => return unread(error, door.body_limit),
     };
     if text.trim_ascii_start().first() == Some(&b'[') {
         if let Err(error) = strict::check(&text) {
@@ -191,6 +173,39 @@ async fn post(
             }
             Err(response) => *response,
         },
+    }
+}
+
+/// Checks that the headers announce plain JSON, and returns why not.
+fn check_content(headers: &HeaderMap) -> Result<(), Cow<'static, str>> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let is_json = |kind: &str| {
+        let start = kind.trim_start().as_bytes().get(..JSON.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(JSON.as_bytes()))
+    };
+    if !kind.is_some_and(is_json) {
+        return Err("Invalid Request: Content-Type must be application/json".into());
+    }
+    match content_coding(headers) {
+        Some(coding) => Err(format!("Invalid Request: Content-Encoding {coding} is not supported").into()),
+        None => Ok(()),
+    }
+}
+
+/// The answer to a request whose body could not be read.
+fn unread(error: BodyReadError, body_limit: usize) -> Response<ResponseBody> {
+    match error {
+        BodyReadError::TooLong => {
+            let why = format!("Invalid Request: the body is over {body_limit} bytes");
+            failure(StatusCode::PAYLOAD_TOO_LARGE, None, &RpcError::new(INVALID_REQUEST, why))
+        }
+        BodyReadError::TooSlow => {
+            let data = serde_json::json!({"toolbooth": {"code": "request.too-slow"}});
+            let error = RpcError::new(INVALID_REQUEST, "Invalid Request: the body arrived too slowly");
+            let error = error.with_data(RawJson::from_value(&data));
+            closing(failure(StatusCode::REQUEST_TIMEOUT, None, &error))
+        }
+        BodyReadError::BrokenOff => plain(StatusCode::BAD_REQUEST),
     }
 }
 

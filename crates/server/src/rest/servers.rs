@@ -28,6 +28,8 @@ use utoipa::ToSchema;
 pub(super) const MOMENT: Duration = Duration::from_secs(1);
 /// How long a server may take to stop: closed standard input, then TERM, then KILL.
 const STOP_TIMEOUT: Duration = Duration::from_secs(7);
+/// Maximum number of definitions that need attention in the view of a server.
+const MAX_ASIDES: usize = 100;
 /// The actions on a server. Each is recorded in the audit log.
 const ACTIONS: [&str; 4] = ["connect", "disconnect", "restart", "refresh"];
 
@@ -160,12 +162,6 @@ fn view(rest: &RestState, caller: &Caller, name: &ServerName, managed: &ManagedS
         .map(|keys| UserKeyView::from(keys.status(&caller.user)));
     let connection = running.and_then(|server| server.pool.primary());
     let target = running.filter(|_| is_admin).map(|server| target_of(&server.entry.transport));
-    let aside = part.filter(|_| is_admin).map(|part| part.set_aside.as_slice()).unwrap_or_default();
-    let exposed = |aside: &SetAside| {
-        let quarantined = part.filter(|_| aside.kind == "quarantine")?.quarantined.iter();
-        let mut quarantined = quarantined.filter(|quarantined| quarantined.has_name(&aside.name));
-        quarantined.next().map(|quarantined| quarantined.tool.exposed.to_string())
-    };
     let offers = |offers: &[CatalogItem]| match is_admin {
         true => offers.len(),
         false => offers.iter().filter(|offer| on_item(caller, offer) == Permission::Granted).count(),
@@ -204,17 +200,7 @@ fn view(rest: &RestState, caller: &Caller, name: &ServerName, managed: &ManagedS
             .filter(|_| is_admin)
             .map(|server| server.stderr.strays())
             .filter(|count| *count > 0),
-        set_aside: aside
-            .iter()
-            .map(|aside| AsideView {
-                kind: aside.kind,
-                name: aside.name.clone(),
-                reason: aside.reason.clone(),
-                exposed: exposed(aside),
-            })
-            .chain(part.filter(|_| is_admin).into_iter().flat_map(|part| unsupplied_identities(rest, part)))
-            .take(100)
-            .collect(),
+        set_aside: part.filter(|_| is_admin).map(|part| asides(rest, part)).unwrap_or_default(),
         description: about(|about| about.description.clone()),
         short_description: about(|about| about.short_description.clone()),
         author: about(|about| about.author.clone()),
@@ -223,6 +209,21 @@ fn view(rest: &RestState, caller: &Caller, name: &ServerName, managed: &ManagedS
             .and_then(|server| server.entry.compliance_level.as_deref())
             .map(|level| rest.door.authenticator.level_name(level)),
     }
+}
+
+/// The definitions of a server that need attention, for administrators.
+fn asides(rest: &RestState, part: &ServerCatalog) -> Vec<AsideView> {
+    let exposed = |aside: &SetAside| {
+        let mut quarantined = part.quarantined.iter().filter(|quarantined| quarantined.has_name(&aside.name));
+        quarantined.next().map(|quarantined| quarantined.tool.exposed.to_string())
+    };
+    let set_aside = part.set_aside.iter().map(|aside| AsideView {
+        kind: aside.kind,
+        name: aside.name.clone(),
+        reason: aside.reason.clone(),
+        exposed: (aside.kind == "quarantine").then(|| exposed(aside)).flatten(),
+    });
+    set_aside.chain(unsupplied_identities(rest, part)).take(MAX_ASIDES).collect()
 }
 
 /// Tools with an identity argument that the gateway does not supply, on a gateway with several users.
