@@ -27,6 +27,7 @@ use crate::running_gateway::find_running;
 use clap::Args;
 use shown_settings::shown_settings;
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::SignalKind;
@@ -138,19 +139,7 @@ async fn serve(
     engine.set_roster(&roster);
     exporters.install(engine.events(), engine.tracing());
     engine.take_over().await;
-    let mut record = GatewayRecord {
-        url: file_storage::reached_at(address),
-        pid: std::process::id(),
-        started: gateway_record::start_of(std::process::id()),
-        socket: gateway_record::socket_path(&settings.data_dir),
-        control: Some(gateway_record::control_path(&settings.data_dir)),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        named: gateway::named(&sources),
-        linger_seconds: linger.map(|linger| linger.as_secs()),
-        started_in: Some(sources.cwd.clone()),
-        log: gateway_record::own_log(background::log_path(&settings.data_dir)),
-        stopping: false,
-    };
+    let mut record = record_of(&settings, &sources, address, linger);
     let watched = reloading::WatchedFiles::new(&loaded.files);
     let status = Arc::new(ConfigStatus::default());
     status.read_from(reloading::read_files(&loaded));
@@ -212,6 +201,28 @@ async fn serve(
         log.flush();
     }
     Ok(Exit::Ok)
+}
+
+/// The record by which other commands find this gateway.
+fn record_of(
+    settings: &Settings,
+    sources: &Sources,
+    address: SocketAddr,
+    linger: Option<Duration>,
+) -> GatewayRecord {
+    GatewayRecord {
+        url: file_storage::reached_at(address),
+        pid: std::process::id(),
+        started: gateway_record::start_of(std::process::id()),
+        socket: gateway_record::socket_path(&settings.data_dir),
+        control: Some(gateway_record::control_path(&settings.data_dir)),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        named: gateway::named(sources),
+        linger_seconds: linger.map(|linger| linger.as_secs()),
+        started_in: Some(sources.cwd.clone()),
+        log: gateway_record::own_log(background::log_path(&settings.data_dir)),
+        stopping: false,
+    }
 }
 
 /// Opens the access log, if one is configured. A relative path starts at the data directory, which the store created.
