@@ -110,17 +110,18 @@ impl EmbeddedGateway {
             .map_err(CommandFailure::failed)?;
         // Only this process can reach it, and its user can read the store, so requests are made as the owner.
         let owner = callers::owner(&loaded).map_err(CommandFailure::usage)?;
-        let door = gateway::door(engine.clone(), &loaded.settings, owner, None, CancellationToken::new());
+        let front_end =
+            gateway::front_end(engine.clone(), &loaded.settings, owner, None, CancellationToken::new());
         // This gateway does not take over unfinished calls. But a call approved here runs here, with the rights that
         // its caller has by the gateway's settings.
         let roster: Arc<dyn Roster> = match callers::identity(&loaded) {
             Ok(identity) => {
-                gateway::door(engine.clone(), &loaded.settings, identity, None, CancellationToken::new())
+                gateway::front_end(engine.clone(), &loaded.settings, identity, None, CancellationToken::new())
             }
-            Err(_) => door.clone(),
+            Err(_) => front_end.clone(),
         };
         engine.set_roster(&roster);
-        let router = rest::router(RestState::new(door, no_reload()));
+        let router = rest::router(RestState::new(front_end, no_reload()));
         let lifetime = GatewayLifetime::OneCommand;
         Ok(Self { engine, router, loaded, persona: None, has_temporary_store, lifetime, _roster: roster })
     }

@@ -155,7 +155,7 @@ pub async fn list(
         limit: Some(limit),
         ..AuditFilter::default()
     };
-    let (rows, next_before) = page(&rest.door.engine, &caller, filter).await?;
+    let (rows, next_before) = page(&rest.front_end.engine, &caller, filter).await?;
     Ok(Json(AuditPage { rows: rows.into_iter().map(view).collect(), next_before }))
 }
 
@@ -214,7 +214,7 @@ pub async fn verify(
     AdminCaller(caller): AdminCaller,
     _: NoQuery,
 ) -> Result<Json<Verified>, ProblemDocument> {
-    let report = rest.door.engine.audit().verify(&caller).await?;
+    let report = rest.front_end.engine.audit().verify(&caller).await?;
     let first_bad = report.first_bad.map(|bad| BadAuditRow { seq: bad.seq, why: bad.why.to_string() });
     Ok(Json(Verified {
         ok: first_bad.is_none(),

@@ -50,7 +50,7 @@ pub async fn list(
     RestCaller(caller): RestCaller,
     _: NoQuery,
 ) -> Result<Json<ConsentList>, ProblemDocument> {
-    let consents = rest.door.engine.approvals().consents(&caller).await?;
+    let consents = rest.front_end.engine.approvals().consents(&caller).await?;
     Ok(Json(ConsentList { consents: consents.into_iter().map(view).collect() }))
 }
 
@@ -71,5 +71,5 @@ pub async fn revoke(
     _: NoQuery,
 ) -> Result<Json<ConsentView>, ProblemDocument> {
     let id = extract::id(&id, "consent.unknown", "consent")?;
-    Ok(Json(view(rest.door.engine.approvals().revoke_consent(&caller, id).await?)))
+    Ok(Json(view(rest.front_end.engine.approvals().revoke_consent(&caller, id).await?)))
 }

@@ -139,7 +139,7 @@ pub async fn list(
 ) -> Result<Json<DeadLetterPage>, ProblemDocument> {
     let filter = filter(query)?;
     let limit = filter.limit.unwrap_or(MAX_LETTERS_PAGE) as usize;
-    let found = rest.door.engine.dead_letters().list(&caller, filter).await?;
+    let found = rest.front_end.engine.dead_letters().list(&caller, filter).await?;
     let last = found.last().map(|letter| letter.id.to_string());
     let next_cursor = last.filter(|_| found.len() >= limit);
     Ok(Json(DeadLetterPage { dead_letters: found.into_iter().map(view).collect(), next_cursor }))
@@ -165,7 +165,7 @@ pub async fn show(
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<DeadLetterView>, ProblemDocument> {
-    Ok(Json(view(rest.door.engine.dead_letters().get(&caller, letter_id(&id)?).await?)))
+    Ok(Json(view(rest.front_end.engine.dead_letters().get(&caller, letter_id(&id)?).await?)))
 }
 
 /// The body of a replay.
@@ -213,7 +213,7 @@ pub async fn replay(
     let id = letter_id(&id)?;
     let ReplayBody { anyway } = extract::body(&body, REPLAY)?;
     let anyway = if anyway { ReplayAnyway::Yes } else { ReplayAnyway::No };
-    let (letters, by) = (rest.door.engine.dead_letters().clone(), caller.clone());
+    let (letters, by) = (rest.front_end.engine.dead_letters().clone(), caller.clone());
     let replayed = run_to_completion(async move { letters.replay(&by, id, anyway).await }).await?;
     let is_own = replayed.letter.user == *caller.user;
     let (result, held) = match replayed.answer {
@@ -243,6 +243,6 @@ pub async fn give_up(
     _: NoQuery,
 ) -> Result<Json<DeadLetterView>, ProblemDocument> {
     let id = letter_id(&id)?;
-    let (letters, by) = (rest.door.engine.dead_letters().clone(), caller.clone());
+    let (letters, by) = (rest.front_end.engine.dead_letters().clone(), caller.clone());
     Ok(Json(view(run_to_completion(async move { letters.discard(&by, id).await }).await?)))
 }

@@ -48,7 +48,7 @@ pub async fn start(
     let signed = headers.get("toolbooth-signature").and_then(|value| value.to_str().ok());
     let signed = signed.unwrap_or_default().to_owned();
     let JobRunBody { arguments } = extract::body(&body, RUN)?;
-    let jobs = rest.door.engine.jobs().clone();
+    let jobs = rest.front_end.engine.jobs().clone();
     let work = async move { jobs.run_external(&id, &signed, &body, arguments.unwrap_or_default()).await };
     let run = run_to_completion(work).await?;
     Ok((StatusCode::ACCEPTED, Json(ExternalRunView { run: run.id.to_string(), status: run.state.as_str() })))

@@ -248,7 +248,7 @@ pub async fn list(
     QueryParams(query): QueryParams<RunListQuery>,
 ) -> Result<Json<JobRunPage>, ProblemDocument> {
     let WorkList { entries, next: next_cursor, .. } =
-        rest.door.engine.jobs().runs(&caller, &name, query.page()).await?;
+        rest.front_end.engine.jobs().runs(&caller, &name, query.page()).await?;
     Ok(Json(JobRunPage { runs: entries.into_iter().map(entry).collect(), next_cursor }))
 }
 
@@ -272,7 +272,7 @@ pub async fn show(
     PathParam((name, id)): PathParam<(String, String)>,
     _: NoQuery,
 ) -> Result<Json<RunView>, ProblemDocument> {
-    Ok(Json(view(rest.door.engine.jobs().show_run(&caller, &name, &id).await?)))
+    Ok(Json(view(rest.front_end.engine.jobs().show_run(&caller, &name, &id).await?)))
 }
 
 /// A decision about a held run.
@@ -315,7 +315,7 @@ pub async fn decide(
             return Err(extract::bad_body(message, DECIDE).into());
         }
     };
-    let jobs = rest.door.engine.jobs().clone();
+    let jobs = rest.front_end.engine.jobs().clone();
     let work = async move { jobs.decide_run(&caller, &name, &id, decision).await };
     Ok(Json(view(run_to_completion(work).await?)))
 }
@@ -355,7 +355,7 @@ pub async fn confirm(
     JsonBody(body): JsonBody,
 ) -> Result<Json<RunView>, ProblemDocument> {
     let CriterionBody { criterion, met } = extract::object(&body, CONFIRM)?;
-    let jobs = rest.door.engine.jobs().clone();
+    let jobs = rest.front_end.engine.jobs().clone();
     let work = async move { jobs.confirm(&caller, &name, &id, (criterion as usize, met)).await };
     Ok(Json(view(run_to_completion(work).await?)))
 }

@@ -76,7 +76,7 @@ pub async fn list(
     RestCaller(caller): RestCaller,
     _: NoQuery,
 ) -> Json<PromptList> {
-    let catalog = rest.door.engine.catalog();
+    let catalog = rest.front_end.engine.catalog();
     catalog.wait_for_servers(&caller).await;
     Json(PromptList { prompts: catalog.load().list(ListKind::Prompts, &caller).entries() })
 }
@@ -103,7 +103,7 @@ pub async fn get(
 ) -> Result<Json<PromptView>, ProblemDocument> {
     let PromptBody { arguments } = extract::body(&body, EXAMPLE)?;
     let inquiry = inquiry(caller, &json!({ "name": name, "arguments": arguments }), None);
-    let inquiries = rest.door.engine.inquiries().clone();
+    let inquiries = rest.front_end.engine.inquiries().clone();
     let answer = Box::pin(async move { inquiries.get_prompt(inquiry, &CallLink::silent()).await }).await?;
     Ok(Json(PromptView { prompt: result_of(answer)? }))
 }

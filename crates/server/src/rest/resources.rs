@@ -66,7 +66,7 @@ pub async fn read(
     let only = server.map(|name| name.parse::<ServerName>()).transpose();
     let only = only.map_err(|error| extract::bad_body(format!("`server`: {error}"), EXAMPLE))?;
     let inquiry = inquiry(caller, &json!({ "uri": uri }), only);
-    let inquiries = rest.door.engine.inquiries().clone();
+    let inquiries = rest.front_end.engine.inquiries().clone();
     let answer = Box::pin(async move { inquiries.read_resource(inquiry, &CallLink::silent()).await }).await?;
     if let Answer::Error(error) = &answer
         && matches!(error.code, INVALID_PARAMS | RESOURCE_NOT_FOUND)

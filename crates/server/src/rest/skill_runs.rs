@@ -75,10 +75,10 @@ pub async fn list(
     QueryParams(query): QueryParams<RunListQuery>,
 ) -> Result<Json<SkillRunPage>, ProblemDocument> {
     let WorkList { entries, next: next_cursor, .. } =
-        rest.door.engine.jobs().skill_runs(&caller, &name, query.page()).await?;
+        rest.front_end.engine.jobs().skill_runs(&caller, &name, query.page()).await?;
     // Runs of a skill that was removed meanwhile are still shown.
     if entries.is_empty() {
-        rest.door.engine.catalog().wait_for_servers(&caller).await;
+        rest.front_end.engine.catalog().wait_for_servers(&caller).await;
         skills::find(&rest, &name, &caller)?;
     }
     let entry = |run| {
@@ -108,5 +108,5 @@ pub async fn show(
     PathParam((name, id)): PathParam<(String, String)>,
     _: NoQuery,
 ) -> Result<Json<SkillRunView>, ProblemDocument> {
-    Ok(Json(view(rest.door.engine.jobs().skill_run(&caller, &name, &id).await?)))
+    Ok(Json(view(rest.front_end.engine.jobs().skill_run(&caller, &name, &id).await?)))
 }

@@ -190,7 +190,7 @@ async fn page(
     callers: &[Arc<Caller>],
     query: &TaskQuery,
 ) -> Result<TaskPage, ProblemDocument> {
-    let WorkList { entries, next, .. } = rest.door.engine.jobs().list_tasks(callers, query).await?;
+    let WorkList { entries, next, .. } = rest.front_end.engine.jobs().list_tasks(callers, query).await?;
     let Some(caller) = callers.first() else {
         return Ok(TaskPage { count: 0, tasks: Vec::new(), next_cursor: None });
     };
@@ -315,7 +315,7 @@ pub async fn create(
     JsonBody(body): JsonBody,
 ) -> Result<(StatusCode, Json<TaskView>), ProblemDocument> {
     let definition = work_items::read_definition(&body, CREATE)?;
-    let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
+    let (jobs, by) = (rest.front_end.engine.jobs().clone(), caller.clone());
     let created = run_to_completion(async move { jobs.create_task(&by, &definition).await }).await?;
     Ok((StatusCode::CREATED, Json(view(&caller, created))))
 }
@@ -336,7 +336,7 @@ pub async fn show(
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<TaskView>, ProblemDocument> {
-    let task = rest.door.engine.jobs().get_task(&caller, &id).await?;
+    let task = rest.front_end.engine.jobs().get_task(&caller, &id).await?;
     Ok(Json(view(&caller, task)))
 }
 
@@ -380,7 +380,7 @@ pub async fn patch(
     ItemRequest { caller, id, body }: ItemRequest,
 ) -> Result<Json<TaskView>, ProblemDocument> {
     let (expected, patch) = work_items::read_patch(&body)?;
-    let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
+    let (jobs, by) = (rest.front_end.engine.jobs().clone(), caller.clone());
     let work = async move { jobs.patch_task(&by, &id, &patch, expected).await };
     Ok(Json(view(&caller, run_to_completion(work).await?)))
 }
@@ -403,7 +403,7 @@ pub async fn delete(
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<TaskView>, ProblemDocument> {
-    let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
+    let (jobs, by) = (rest.front_end.engine.jobs().clone(), caller.clone());
     let deleted = run_to_completion(async move { jobs.delete_task(&by, &id).await }).await?;
     Ok(Json(view(&caller, deleted)))
 }
@@ -440,7 +440,7 @@ pub async fn transition(
 ) -> Result<Json<TaskView>, ProblemDocument> {
     let TaskTransitionBody { target_status, expected_updated_at } = extract::object(&body, TRANSITION)?;
     let target = read_state(&target_status).map_err(|message| extract::bad_body(message, TRANSITION))?;
-    let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
+    let (jobs, by) = (rest.front_end.engine.jobs().clone(), caller.clone());
     let work = async move { jobs.transition_task(&by, &id, target, expected_updated_at).await };
     Ok(Json(view(&caller, run_to_completion(work).await?)))
 }

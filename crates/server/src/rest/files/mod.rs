@@ -131,7 +131,7 @@ pub async fn list(
     let limit = limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_FILES_PAGE);
     let session = session.or_else(|| caller.session.as_deref().map(str::to_owned));
     let query = FileQuery { session, name, before, limit: Some(limit) };
-    let files = rest.door.engine.files().list(&caller, query).await.map_err(problem)?;
+    let files = rest.front_end.engine.files().list(&caller, query).await.map_err(problem)?;
     let full = files.len() == limit as usize;
     let next = files.last().filter(|_| full).map(|file| file.id.to_string());
     Ok(Json(FileList { files: files.into_iter().map(view).collect(), next }))
@@ -156,7 +156,7 @@ pub async fn show(
 /// One of the caller's files.
 async fn own_file(rest: &RestState, caller: &Caller, id: &str) -> Result<FileRow, ProblemDocument> {
     let id = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
-    rest.door.engine.files().get(caller, id).await.map_err(problem)
+    rest.front_end.engine.files().get(caller, id).await.map_err(problem)
 }
 
 /// Deletes a file.
@@ -173,11 +173,11 @@ pub async fn remove(
     _: NoQuery,
 ) -> Result<Json<FileView>, ProblemDocument> {
     let id: Uuid = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
-    let file = rest.door.engine.files().remove(&caller, id).await.map_err(problem)?;
+    let file = rest.front_end.engine.files().remove(&caller, id).await.map_err(problem)?;
     let act = Act { user: Some(&file.user), ..Act::new(AuditKind::File, &caller.user, "deleted") };
     let details =
         [("file", &*id.to_string()), ("name", file.name.as_str()), ("sha256", &extract::hex(&file.sha256))];
-    rest.door.engine.audit().record_act(act.with(&details)).await?;
+    rest.front_end.engine.audit().record_act(act.with(&details)).await?;
     Ok(Json(view(file)))
 }
 
