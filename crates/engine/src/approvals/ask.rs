@@ -35,7 +35,7 @@ impl Approvals {
     ) -> Result<ApprovalOutcome, Problem> {
         let call = origin.call;
         let held = self.hold(&waiting, origin).await?;
-        let mut decision = self.waiting_room.wait_for(held.id, call);
+        let mut decision = self.decision_waiters.wait_for(held.id, call);
         // The call may have been decided before this task began to wait.
         let held = self.store.held(held.id).await.map_err(|error| Problem::of(&error))?.unwrap_or(held);
         if held.state != HeldState::Pending {

@@ -6,7 +6,7 @@ use super::schedule::new_run;
 use super::work_list::{WorkList, has_persona, size_of_json};
 use super::{JobSource, Jobs, KnownJob, MAX_TRIES, busy, check_size, fault};
 use crate::audit::Act;
-use crate::roster::Rights;
+use crate::rights_source::Rights;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -16,7 +16,7 @@ pub mod methods;
 mod moved_session;
 mod other_gateways;
 mod responses;
-mod roster;
+mod rights_source;
 pub mod running_request;
 pub mod session;
 mod session_folder;

@@ -4,10 +4,10 @@ use super::FrontEndState;
 use async_trait::async_trait;
 use std::sync::Arc;
 use toolbooth_core::caller::Caller;
-use toolbooth_engine::{AbsentCaller, Rights, Roster};
+use toolbooth_engine::{AbsentCaller, Rights, RightsSource};
 
 #[async_trait]
-impl Roster for FrontEndState {
+impl RightsSource for FrontEndState {
     async fn rights(&self, absentee: AbsentCaller<'_>) -> Rights {
         let store = self.engine.store();
         let (tokens, kept) = match (store.tokens().await, store.sign_in(absentee.user).await) {
