@@ -215,7 +215,7 @@ impl Jobs {
         }
     }
 
-    /// Changes the state of a task. `expected_ms` is the time of the last change that the caller knows of.
+    /// Changes the state of a task. `expected_ms` is the time of the last change that the caller knows.
     pub async fn transition_task(
         &self,
         caller: &Caller,

@@ -33,7 +33,7 @@ pub struct ReloadReport {
     pub unchanged: usize,
 }
 
-/// What the store knows of the servers that are about to start.
+/// The cached records of the servers that are about to start.
 #[derive(Default)]
 struct KnownDiscoveries {
     /// Their cached discoveries.

@@ -417,7 +417,7 @@ async fn initialize(
         Err(error) => return failure(StatusCode::BAD_REQUEST, Some(&request.id), &error),
     };
     front_end.end_evicted(front_end.sessions.add(session.clone()));
-    // Stored before the client knows of it: its next request may reach another gateway.
+    // Stored before the client knows it: its next request may reach another gateway.
     front_end.share_session(&session).await;
     let result = methods::initialized(front_end, caller, &session.facts(), session.revision);
     let mut response = json(StatusCode::OK, VecDeque::from([write_result(&request.id, &result)]));

@@ -184,7 +184,7 @@ impl FrontEndState {
         if let Some(loaded) = &facts.loaded
             && !loaded.add(body.loaded.iter().map(|name| &**name)).is_empty()
         {
-            // The store knows of them already.
+            // The store has them already.
             session.newly_loaded();
             self.engine.catalog().announce(ChangeNotice::Loaded(loaded.clone()));
         }

@@ -41,7 +41,7 @@ pub struct LegacySession {
     subscribed: Mutex<HashSet<String>>,
     /// The folder in which its client works.
     pub(super) folder: SessionFolder,
-    /// The loaded tools that the store knows of, sorted.
+    /// The loaded tools that the store has, sorted.
     stored_loaded: Mutex<Vec<Box<str>>>,
     opened: Instant,
     last_seen_ms: AtomicU64,
