@@ -32,6 +32,7 @@ mod metrics;
 mod openapi;
 mod owner_request;
 mod pages;
+mod parts;
 mod plans;
 mod problem;
 mod prompts;

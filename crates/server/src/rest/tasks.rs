@@ -18,7 +18,7 @@ use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::job::TaskStatus;
 use toolbooth_core::registry::SharedTools;
-use toolbooth_engine::{KnownTask, TaskQuery, WorkList};
+use toolbooth_engine::{Jobs, KnownTask, TaskQuery, WorkList};
 use utoipa::{IntoParams, ToSchema};
 
 const CREATE: &str = "send {\"name\": \"collect\", \"summary\": \"Collect the sources\"}";
@@ -309,13 +309,13 @@ pub struct TaskBody {
     responses((status = 201, description = "The task.", body = TaskView))
 )]
 pub async fn create(
-    State(rest): State<RestState>,
+    State(jobs): State<Arc<Jobs>>,
     RestCaller(caller): RestCaller,
     _: NoQuery,
     JsonBody(body): JsonBody,
 ) -> Result<(StatusCode, Json<TaskView>), ProblemDocument> {
     let definition = work_items::read_definition(&body, CREATE)?;
-    let (jobs, by) = (rest.front_end.engine.jobs().clone(), caller.clone());
+    let by = caller.clone();
     let created = run_to_completion(async move { jobs.create_task(&by, &definition).await }).await?;
     Ok((StatusCode::CREATED, Json(view(&caller, created))))
 }
@@ -331,12 +331,12 @@ pub async fn create(
     )
 )]
 pub async fn show(
-    State(rest): State<RestState>,
+    State(jobs): State<Arc<Jobs>>,
     RestCaller(caller): RestCaller,
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<TaskView>, ProblemDocument> {
-    let task = rest.front_end.engine.jobs().get_task(&caller, &id).await?;
+    let task = jobs.get_task(&caller, &id).await?;
     Ok(Json(view(&caller, task)))
 }
 
@@ -376,11 +376,11 @@ pub struct TaskPatchBody {
     )
 )]
 pub async fn patch(
-    State(rest): State<RestState>,
+    State(jobs): State<Arc<Jobs>>,
     ItemRequest { caller, id, body }: ItemRequest,
 ) -> Result<Json<TaskView>, ProblemDocument> {
     let (expected, patch) = work_items::read_patch(&body)?;
-    let (jobs, by) = (rest.front_end.engine.jobs().clone(), caller.clone());
+    let by = caller.clone();
     let work = async move { jobs.patch_task(&by, &id, &patch, expected).await };
     Ok(Json(view(&caller, run_to_completion(work).await?)))
 }
@@ -398,12 +398,12 @@ pub async fn patch(
     )
 )]
 pub async fn delete(
-    State(rest): State<RestState>,
+    State(jobs): State<Arc<Jobs>>,
     RestCaller(caller): RestCaller,
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<TaskView>, ProblemDocument> {
-    let (jobs, by) = (rest.front_end.engine.jobs().clone(), caller.clone());
+    let by = caller.clone();
     let deleted = run_to_completion(async move { jobs.delete_task(&by, &id).await }).await?;
     Ok(Json(view(&caller, deleted)))
 }
@@ -435,12 +435,12 @@ pub struct TaskTransitionBody {
     )
 )]
 pub async fn transition(
-    State(rest): State<RestState>,
+    State(jobs): State<Arc<Jobs>>,
     ItemRequest { caller, id, body }: ItemRequest,
 ) -> Result<Json<TaskView>, ProblemDocument> {
     let TaskTransitionBody { target_status, expected_updated_at } = extract::object(&body, TRANSITION)?;
     let target = read_state(&target_status).map_err(|message| extract::bad_body(message, TRANSITION))?;
-    let (jobs, by) = (rest.front_end.engine.jobs().clone(), caller.clone());
+    let by = caller.clone();
     let work = async move { jobs.transition_task(&by, &id, target, expected_updated_at).await };
     Ok(Json(view(&caller, run_to_completion(work).await?)))
 }
