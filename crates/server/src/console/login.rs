@@ -138,7 +138,7 @@ async fn finished(rest: &RestState, parts: &Parts) -> Result<Response, LoginRefu
     let tokens = client.exchange(answer, &login).await?;
     drop(turn);
 
-    let clock = rest.front_end.engine.clock();
+    let clock = rest.engine().clock();
     let expires = authenticator.check_login(tokens.id_token.expose(), &login.nonce, clock).await?;
     // The session has neither persona nor compliance level; each of its requests names its own.
     let no_headers = HeaderMap::new();

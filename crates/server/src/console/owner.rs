@@ -113,7 +113,7 @@ pub(super) async fn open(
     // If its audit row cannot be written, the browser does not get the cookie.
     let act = Act::new(AuditKind::Session, &caller.user, "signed-in");
     let act = act.with(&[("method", "owner-code"), ("source", &source)]);
-    rest.front_end.engine.audit().record_act(act).await?;
+    rest.engine().audit().record_act(act).await?;
     let origin = parts.headers.get(ORIGIN).and_then(|origin| origin.to_str().ok()).unwrap_or_default();
     let value = Some((secret.expose(), BROWSER_LIFETIME));
     let cookie = ConsoleCookie::Owner.set(&parts.headers, CookieScheme::of(origin), value);
@@ -131,7 +131,7 @@ fn via_of(extensions: &http::Extensions) -> Ingress {
 /// Records a bad code. Repetitions from one address are counted, not written one by one.
 fn record_refusal(rest: &RestState, source: &str, attempt: &str) {
     let code = "auth.owner-code";
-    rest.front_end.engine.audit().record_refusal(RefusedAttempt { code, source, user: None, attempt });
+    rest.engine().audit().record_refusal(RefusedAttempt { code, source, user: None, attempt });
 }
 
 fn refused(code: &'static str, message: &str) -> ProblemDocument {

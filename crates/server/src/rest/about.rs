@@ -75,7 +75,7 @@ pub async fn ready(
     headers: HeaderMap,
     _: NoQuery,
 ) -> Result<Json<ReadyView>, ProblemDocument> {
-    rest.front_end.engine.check_store().await?;
+    rest.engine().check_store().await?;
     let ready = ReadyView {
         status: "ready",
         revision: None,
@@ -88,7 +88,7 @@ pub async fn ready(
         Ok(caller) if caller.admin == Admin::Yes => {}
         _ => return Ok(Json(ready)),
     }
-    let engine = &rest.front_end.engine;
+    let engine = rest.engine();
     let mut states: BTreeMap<&'static str, usize> = BTreeMap::new();
     for managed in engine.servers().all().values() {
         *states.entry(managed.state().as_str()).or_default() += 1;

@@ -155,7 +155,7 @@ pub async fn list(
         limit: Some(limit),
         ..AuditFilter::default()
     };
-    let (rows, next_before) = page(&rest.front_end.engine, &caller, filter).await?;
+    let (rows, next_before) = page(rest.engine(), &caller, filter).await?;
     Ok(Json(AuditPage { rows: rows.into_iter().map(view).collect(), next_before }))
 }
 

@@ -135,7 +135,7 @@ pub async fn identified(State(rest): State<RestState>, mut request: Request, nex
         Ok(caller) => match with_session(caller, request.headers()) {
             Ok(caller) => {
                 let caller = {
-                    let wanted = rest.front_end.engine.servers().wanted_headers();
+                    let wanted = rest.engine().servers().wanted_headers();
                     with_forwarded_headers(wanted.as_deref().map(Vec::as_slice), caller, request.headers())
                 };
                 request.extensions_mut().insert(caller);

@@ -152,7 +152,7 @@ pub(super) fn follow_job(
 
 /// The latest events of a job, oldest first.
 pub(super) fn of_job(rest: &RestState, caller: &Caller, name: &str) -> Vec<serde_json::Value> {
-    let engine = &rest.front_end.engine;
+    let engine = rest.engine();
     let found = engine.events().latest(Since::Oldest, DEFAULT_LIMIT, |event| {
         is_about(event, name) && engine.catalog().may_see_event(caller, event)
     });
@@ -181,7 +181,7 @@ fn open_stream(
     let since = query.since.map_or(Since::Now, Since::After);
     // Subscribed before the stream opens, so that a revocation in between is not missed.
     let revoked = rest.front_end.authenticator.revoked();
-    let follower = rest.front_end.engine.events().follow_for(&caller.user, query.kinds, since);
+    let follower = rest.engine().events().follow_for(&caller.user, query.kinds, since);
     let follower = follower.map_err(|fault| Problem::of(&fault))?;
     let first = keep_alive(&follower);
     let stream = EventStream {
@@ -229,7 +229,7 @@ pub async fn recent(
     headers: HeaderMap,
 ) -> Result<Json<RecentEvents>, ProblemDocument> {
     let query = EventQuery::read(query.as_deref(), &headers)?;
-    let engine = &rest.front_end.engine;
+    let engine = rest.engine();
     let since = query.since.map_or(Since::Oldest, Since::After);
     let found = engine.events().latest(since, query.limit, |event| {
         query.kinds.has(event.kind) && engine.catalog().may_see_event(&caller, event)
@@ -301,7 +301,7 @@ impl EventStream {
             }
             // Received events stay in `received`, because the caller may drop this future at any await.
             self.identify_again().await?;
-            let (catalog, caller) = (self.rest.front_end.engine.catalog(), &self.caller);
+            let (catalog, caller) = (self.rest.engine().catalog(), &self.caller);
             let job = self.job.as_deref();
             let is_wanted = |item: &StreamItem| match (job, item) {
                 (Some(job), StreamItem::Event(_, event)) => is_about(event, job),

@@ -120,7 +120,7 @@ pub(super) async fn page(
     callers: &[Arc<Caller>],
     query: &JobQuery,
 ) -> Result<(Vec<JobView>, Option<String>), ProblemDocument> {
-    let engine = &rest.front_end.engine;
+    let engine = rest.engine();
     if let Some(caller) = callers.first() {
         engine.catalog().wait_for_servers(caller).await;
     }
@@ -191,7 +191,7 @@ pub async fn create(
     JsonBody(body): JsonBody,
 ) -> Result<(StatusCode, Json<JobView>), ProblemDocument> {
     let definition = work_items::read_definition(&body, CREATE)?;
-    let (jobs, by) = (rest.front_end.engine.jobs().clone(), caller.clone());
+    let (jobs, by) = (rest.engine().jobs().clone(), caller.clone());
     let created = run_to_completion(async move { jobs.create(&by, &definition).await }).await?;
     Ok((StatusCode::CREATED, Json(job_view::view(&rest, &caller, &created).await?)))
 }
@@ -224,7 +224,7 @@ pub async fn show(
     PathParam(name): PathParam<String>,
     QueryParams(query): QueryParams<JobShowQuery>,
 ) -> Result<Json<JobView>, ProblemDocument> {
-    let jobs = rest.front_end.engine.jobs();
+    let jobs = rest.engine().jobs();
     let job = jobs.get(&caller, &name).await?;
     let mut view = job_view::view(&rest, &caller, &job).await?;
     for word in query.include.iter().flat_map(|list| list.split(',')).map(str::trim) {
@@ -299,7 +299,7 @@ pub async fn patch(
     ItemRequest { caller, id: name, body }: ItemRequest,
 ) -> Result<Json<JobView>, ProblemDocument> {
     let (expected, patch) = work_items::read_patch(&body)?;
-    let (jobs, by) = (rest.front_end.engine.jobs().clone(), caller.clone());
+    let (jobs, by) = (rest.engine().jobs().clone(), caller.clone());
     let work = async move { jobs.patch(&by, &name, &patch, expected).await };
     let job = run_to_completion(work).await?;
     Ok(Json(job_view::view(&rest, &caller, &job).await?))
@@ -323,7 +323,7 @@ pub async fn delete(
     PathParam(name): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<JobView>, ProblemDocument> {
-    let (jobs, by) = (rest.front_end.engine.jobs().clone(), caller.clone());
+    let (jobs, by) = (rest.engine().jobs().clone(), caller.clone());
     let deleted = run_to_completion(async move { jobs.delete(&by, &name).await }).await?;
     Ok(Json(job_view::view(&rest, &caller, &deleted).await?))
 }
@@ -363,7 +363,7 @@ pub async fn transition(
     let target: JobState = target_status
         .parse()
         .map_err(|_| extract::bad_body(format!("`target_status` must be one of {words}"), TRANSITION))?;
-    let (jobs, by) = (rest.front_end.engine.jobs().clone(), caller.clone());
+    let (jobs, by) = (rest.engine().jobs().clone(), caller.clone());
     let work = async move { jobs.transition(&by, &name, target, expected_updated_at).await };
     let job = run_to_completion(work).await?;
     Ok(Json(job_view::view(&rest, &caller, &job).await?))
@@ -375,7 +375,7 @@ async fn switch(
     name: String,
     switch: ScheduleSwitch,
 ) -> Result<Json<JobView>, ProblemDocument> {
-    let (jobs, by) = (rest.front_end.engine.jobs().clone(), caller.clone());
+    let (jobs, by) = (rest.engine().jobs().clone(), caller.clone());
     let job = run_to_completion(async move { jobs.switch(&by, &name, switch).await }).await?;
     Ok(Json(job_view::view(&rest, &caller, &job).await?))
 }
@@ -439,7 +439,7 @@ async fn start(
 ) -> Result<(StatusCode, Json<RunView>), ProblemDocument> {
     let ItemRequest { caller, id: name, body } = request;
     let JobRunBody { arguments } = extract::body(&body, RUN)?;
-    let jobs = rest.front_end.engine.jobs().clone();
+    let jobs = rest.engine().jobs().clone();
     let work = async move { jobs.run(&caller, &name, arguments.unwrap_or_default(), trigger).await };
     Ok((StatusCode::ACCEPTED, Json(job_runs::view(run_to_completion(work).await?))))
 }
@@ -514,6 +514,6 @@ pub async fn follow(
             return Err(extract::unknown_parameter(&key, "`last_event_id`").into());
         }
     }
-    rest.front_end.engine.jobs().get(&caller, &name).await?;
+    rest.engine().jobs().get(&caller, &name).await?;
     events::follow_job(&rest, JobEvents { caller, via, name }, query.as_deref(), headers)
 }

@@ -29,7 +29,7 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
     )
 )]
 pub async fn metrics(State(rest): State<RestState>, _: AdminCaller, _: NoQuery) -> Response {
-    let engine = &rest.front_end.engine;
+    let engine = rest.engine();
     let held = engine.approvals().pending_count().await;
     let mut page = MetricsPage::default();
     calls(&mut page, engine.calls().metrics());

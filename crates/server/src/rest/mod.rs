@@ -70,7 +70,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolbooth_core::fault::Problem;
-use toolbooth_engine::{ConsoleLogins, ConsoleSessions};
+use toolbooth_engine::{ConsoleLogins, ConsoleSessions, Engine};
 use utoipa::ToSchema;
 
 pub(crate) use auth::{refuse, with_bearer};
@@ -232,6 +232,11 @@ impl RestState {
             project_trust: None,
             server_entries: None,
         }
+    }
+
+    /// The engine that runs the requests.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.front_end.engine
     }
 
     /// Sets the configuration status that administrators can see.

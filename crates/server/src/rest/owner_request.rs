@@ -36,7 +36,7 @@ pub(super) fn record(parts: &Parts, rest: &RestState, code: &'static str) {
     let noun = parts.uri.path().split('/').nth(1).unwrap_or_default();
     let attempt = format!("{} /{noun}", parts.method);
     let attempt = RefusedAttempt { code, source: &source, user, attempt: &attempt };
-    rest.front_end.engine.audit().record_refusal(attempt);
+    rest.engine().audit().record_refusal(attempt);
 }
 
 impl RestState {

@@ -10,7 +10,7 @@ macro_rules! parts {
         $(
             impl FromRef<RestState> for Arc<$Type> {
                 fn from_ref(rest: &RestState) -> Self {
-                    rest.front_end.engine.$part().clone()
+                    rest.engine().$part().clone()
                 }
             }
         )+

@@ -128,7 +128,7 @@ pub async fn show(
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<PlanView>, ProblemDocument> {
-    let engine = &rest.front_end.engine;
+    let engine = rest.engine();
     let (plan, steps) = engine.plans().get(&caller, plan_id(&id)?).await?;
     let steps = steps.into_iter().map(|held| approvals::view(engine.approvals(), &caller, held)).collect();
     Ok(Json(PlanView { steps: Some(steps), ..view(plan) }))
@@ -148,7 +148,7 @@ pub async fn on(
     JsonBody(body): JsonBody,
 ) -> Result<Json<PlanView>, ProblemDocument> {
     let scope = scope(&rest, &caller, extract::body(&body, SCOPE)?)?;
-    Ok(Json(view(rest.front_end.engine.plans().open(&caller, scope).await?)))
+    Ok(Json(view(rest.engine().plans().open(&caller, scope).await?)))
 }
 
 /// Turns plan mode off.
@@ -166,7 +166,7 @@ pub async fn off(
 ) -> Result<Json<PlanList>, ProblemDocument> {
     let wanted = if body.is_empty() { query } else { extract::body(&body, SCOPE)? };
     let scope = scope(&rest, &caller, wanted)?;
-    let closed = rest.front_end.engine.plans().close(&caller, scope).await?;
+    let closed = rest.engine().plans().close(&caller, scope).await?;
     Ok(Json(PlanList { plans: closed.into_iter().map(view).collect() }))
 }
 

@@ -78,7 +78,7 @@ pub async fn list(
     RestCaller(caller): RestCaller,
     _: NoQuery,
 ) -> Json<PromptList> {
-    let catalog = rest.front_end.engine.catalog();
+    let catalog = rest.engine().catalog();
     catalog.wait_for_servers(&caller).await;
     Json(PromptList { prompts: catalog.load().list(ListKind::Prompts, &caller).entries() })
 }

@@ -149,7 +149,7 @@ pub struct LogView {
 
 /// The view of a server. Counts include only what the caller may see; commands, URLs and errors are for administrators.
 fn view(rest: &RestState, caller: &Caller, name: &ServerName, managed: &ManagedServer) -> ServerView {
-    let catalog = rest.front_end.engine.catalog().load();
+    let catalog = rest.engine().catalog().load();
     let part = catalog.servers().get(name);
     let is_admin = caller.admin == Admin::Yes;
     let running = match managed {
@@ -231,7 +231,7 @@ fn unsupplied_identities<'a>(
     rest: &RestState,
     part: &'a ServerCatalog,
 ) -> impl Iterator<Item = AsideView> + use<'a> {
-    let tools = match rest.front_end.engine.terms().tenancy {
+    let tools = match rest.engine().terms().tenancy {
         Tenancy::Owner => &[],
         Tenancy::Many => part.tools.as_slice(),
     };
@@ -294,20 +294,20 @@ pub async fn list(
     RestCaller(caller): RestCaller,
     _: NoQuery,
 ) -> Json<ServerList> {
-    let revision = rest.front_end.engine.catalog().load().revision;
+    let revision = rest.engine().catalog().load().revision;
     Json(ServerList { revision, servers: all(&rest, &caller) })
 }
 
 /// All servers that this caller may see.
 pub fn all(rest: &RestState, caller: &Caller) -> Vec<ServerView> {
-    let servers = rest.front_end.engine.servers().all();
+    let servers = rest.engine().servers().all();
     let visible = servers.iter().filter(|(_, managed)| visible(caller, managed));
     visible.map(|(name, managed)| view(rest, caller, name, managed)).collect()
 }
 
 /// Whether there is a server with this name that the caller may see.
 pub fn is_known(rest: &RestState, caller: &Caller, name: &str) -> bool {
-    let servers = rest.front_end.engine.servers().all();
+    let servers = rest.engine().servers().all();
     servers.iter().any(|(known, managed)| known.as_str() == name && visible(caller, managed))
 }
 
@@ -316,7 +316,7 @@ fn find(
     caller: &Caller,
     name: &str,
 ) -> Result<(ServerName, ManagedServer), ProblemDocument> {
-    let servers = rest.front_end.engine.servers().all();
+    let servers = rest.engine().servers().all();
     let found = servers.iter().find(|(known, managed)| known.as_str() == name && visible(caller, managed));
     found.map(|(name, managed)| (name.clone(), managed.clone())).ok_or_else(|| unknown_server(name))
 }
@@ -427,7 +427,7 @@ pub async fn act(
     if ACTIONS.contains(&action.as_str()) {
         let act =
             Act { server: Some(&server.entry.name), ..Act::new(AuditKind::Server, &caller.user, &action) };
-        rest.front_end.engine.audit().record_act(act).await?;
+        rest.engine().audit().record_act(act).await?;
     }
     // Failures are shown in the view.
     match action.as_str() {
@@ -448,7 +448,7 @@ pub async fn act(
         "refresh" => {
             server.refresh().await;
             // The caller expects to see the result at once.
-            rest.front_end.engine.catalog().publish_now().await;
+            rest.engine().catalog().publish_now().await;
         }
         other => {
             return Err(Problem {
@@ -472,7 +472,7 @@ pub(super) async fn settled_view(
     let (name, managed) = find(rest, caller, name)?;
     if managed.state() == ServerState::Connected {
         // The tools of a server enter the catalog a moment after it is connected.
-        until(MOMENT, || rest.front_end.engine.catalog().load().servers().contains_key(&name)).await;
+        until(MOMENT, || rest.engine().catalog().load().servers().contains_key(&name)).await;
     }
     Ok(view(rest, caller, &name, &managed))
 }

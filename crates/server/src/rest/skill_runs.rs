@@ -76,10 +76,10 @@ pub async fn list(
     QueryParams(query): QueryParams<RunListQuery>,
 ) -> Result<Json<SkillRunPage>, ProblemDocument> {
     let WorkList { entries, next: next_cursor, .. } =
-        rest.front_end.engine.jobs().skill_runs(&caller, &name, query.page()).await?;
+        rest.engine().jobs().skill_runs(&caller, &name, query.page()).await?;
     // Runs of a skill that was removed meanwhile are still shown.
     if entries.is_empty() {
-        rest.front_end.engine.catalog().wait_for_servers(&caller).await;
+        rest.engine().catalog().wait_for_servers(&caller).await;
         skills::find(&rest, &name, &caller)?;
     }
     let entry = |run| {

@@ -190,7 +190,7 @@ async fn page(
     callers: &[Arc<Caller>],
     query: &TaskQuery,
 ) -> Result<TaskPage, ProblemDocument> {
-    let WorkList { entries, next, .. } = rest.front_end.engine.jobs().list_tasks(callers, query).await?;
+    let WorkList { entries, next, .. } = rest.engine().jobs().list_tasks(callers, query).await?;
     let Some(caller) = callers.first() else {
         return Ok(TaskPage { count: 0, tasks: Vec::new(), next_cursor: None });
     };

@@ -86,7 +86,7 @@ pub async fn list(
     _: AdminCaller,
     _: NoQuery,
 ) -> Result<Json<TokenList>, ProblemDocument> {
-    let engine = &rest.front_end.engine;
+    let engine = rest.engine();
     let tokens = engine.tokens().list().await?.into_iter();
     let tokens = tokens.map(|record| view(record, engine.clock())).collect();
     Ok(Json(TokenList { tokens }))
@@ -146,7 +146,7 @@ pub async fn create(
         .create(NewToken { user, groups, persona, note, lasts }, &caller)
         .await?;
     tracing::info!(token.id = %made.record.id, token.user = %made.record.user, by = %caller.user, "token created");
-    let about = view(made.record, rest.front_end.engine.clock());
+    let about = view(made.record, rest.engine().clock());
     Ok((StatusCode::CREATED, Json(NewTokenView { about, token: made.bearer })))
 }
 
@@ -167,7 +167,7 @@ pub async fn revoke(
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<TokenView>, ProblemDocument> {
-    let Some(record) = rest.front_end.engine.tokens().revoke(&id, &caller).await? else {
+    let Some(record) = rest.engine().tokens().revoke(&id, &caller).await? else {
         return Err(Problem {
             code: "token.unknown",
             blame: Blame::Caller,
@@ -178,5 +178,5 @@ pub async fn revoke(
     };
     rest.front_end.authenticator.revoke(&record.user);
     tracing::info!(token.id = %record.id, token.user = %record.user, by = %caller.user, "token revoked");
-    Ok(Json(view(record, rest.front_end.engine.clock())))
+    Ok(Json(view(record, rest.engine().clock())))
 }

@@ -262,7 +262,7 @@ pub async fn running(
     RestCaller(caller): RestCaller,
     _: NoQuery,
 ) -> Json<RunningCallsView> {
-    let waiting = rest.front_end.engine.approvals().waiting_calls();
+    let waiting = rest.engine().approvals().waiting_calls();
     let mut calls = rest.running_calls.list(&caller, &waiting);
     let of_clients = rest.front_end.client_calls.visible_to(&caller).into_iter();
     calls.extend(
@@ -306,7 +306,7 @@ pub async fn cancel(
     _: NoQuery,
 ) -> Result<(StatusCode, Json<CancelledView>), ProblemDocument> {
     let named = extract::id(&id, "call.unknown", "running call")?;
-    let approvals = rest.front_end.engine.approvals();
+    let approvals = rest.engine().approvals();
     let waiting = approvals.waiting_calls();
     let call = waiting_request(&waiting, named).unwrap_or(named);
     let user = rest.running_calls.user_of(call, &caller);
@@ -326,11 +326,11 @@ pub async fn cancel(
         rest.front_end.client_calls.cancel(call, &caller);
     }
     // No request follows a call that waits for an answer. Dropping it cancels it at the server.
-    drop(rest.front_end.engine.parking().take_of(&user, &handle(call)));
+    drop(rest.engine().parking().take_of(&user, &handle(call)));
     if *user != *caller.user {
         let act = Act { user: Some(&user), ..Act::new(AuditKind::Cancellation, &caller.user, "cancelled") };
         let id = call.to_string();
-        rest.front_end.engine.audit().record_act(act.with(&[("call", id.as_str())])).await?;
+        rest.engine().audit().record_act(act.with(&[("call", id.as_str())])).await?;
     }
     withdrawn?;
     Ok((StatusCode::ACCEPTED, Json(CancelledView { call: named.to_string(), state, held })))
@@ -350,7 +350,7 @@ async fn cancel_held(
     named: Uuid,
 ) -> Result<(StatusCode, Json<CancelledView>), ProblemDocument> {
     let recorded = records::held_of(rest, &caller, named).await?;
-    let approvals = rest.front_end.engine.approvals().clone();
+    let approvals = rest.engine().approvals().clone();
     let found = approvals.find_cancellable(&caller, named, recorded).await?;
     let held = found.ok_or_else(|| Problem {
         code: "call.unknown",

@@ -93,7 +93,7 @@ impl ChatStream {
         request: ChatTurnRequest,
         slot: ChatTurnSlot,
     ) -> Self {
-        let calls = rest.front_end.engine.calls().clone();
+        let calls = rest.engine().calls().clone();
         let (sender, pieces) = mpsc::unbounded_channel();
         let work = Box::pin(async move {
             // The stream was dropped if the piece cannot be sent, and then this future was, too.

@@ -157,7 +157,7 @@ pub async fn show(
 /// One of the caller's files.
 async fn own_file(rest: &RestState, caller: &Caller, id: &str) -> Result<FileRow, ProblemDocument> {
     let id = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
-    rest.front_end.engine.files().get(caller, id).await.map_err(problem)
+    rest.engine().files().get(caller, id).await.map_err(problem)
 }
 
 /// Deletes a file.
@@ -174,11 +174,11 @@ pub async fn remove(
     _: NoQuery,
 ) -> Result<Json<FileView>, ProblemDocument> {
     let id: Uuid = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
-    let file = rest.front_end.engine.files().remove(&caller, id).await.map_err(problem)?;
+    let file = rest.engine().files().remove(&caller, id).await.map_err(problem)?;
     let act = Act { user: Some(&file.user), ..Act::new(AuditKind::File, &caller.user, "deleted") };
     let details =
         [("file", &*id.to_string()), ("name", file.name.as_str()), ("sha256", &extract::hex(&file.sha256))];
-    rest.front_end.engine.audit().record_act(act.with(&details)).await?;
+    rest.engine().audit().record_act(act.with(&details)).await?;
     Ok(Json(view(file)))
 }
 
