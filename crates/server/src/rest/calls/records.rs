@@ -294,7 +294,7 @@ pub async fn show(
     let mut record = view(row);
     complete(&rest, &caller, &mut record).await?;
     if record.user == caller.user {
-        record.result = rest.door.engine.calls().recent_results().of(call, &caller.user);
+        record.result = rest.engine().calls().recent_results().of(call, &caller.user);
     }
     Ok(Json(record))
 }
