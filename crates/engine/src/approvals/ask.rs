@@ -44,7 +44,7 @@ impl Approvals {
         let (expires, wait) = (self.terms.load().expires, self.terms.load().wait);
         let caller = waiting.draft().caller.clone();
         let may_answer = self.may_answer(&caller, &held);
-        // The caller is asked only if they may approve. A caller may always reject their own call, over another front end.
+        // The caller is asked only if they may approve. A caller may always reject their own call elsewhere.
         let mut asking = may_answer && waiting.draft().client.can("elicitation");
         let expiry = expiry_of(&held, expires, &self.clock);
         let wait_end = Instant::now() + approval_wait.unwrap_or(wait);
