@@ -136,7 +136,7 @@ pub async fn complete(
         "context": { "arguments": arguments },
     });
     let inquiry = inquiry(caller, &params, None);
-    let inquiries = rest.door.engine.inquiries().clone();
+    let inquiries = rest.engine().inquiries().clone();
     let answer = Box::pin(async move { inquiries.complete(inquiry, &CallLink::silent()).await }).await?;
     let result = result_of(answer)?;
     // A server that returns no `completion` has no values to offer.
