@@ -160,7 +160,7 @@ pub fn run(arguments: impl IntoIterator<Item = String>) -> Result<()> {
     Ok(())
 }
 
-/// Runs every scenario with an unexpected failure once more, alone and with new processes: some checks wait 1.5 s for
+/// Runs every scenario with an unexpected failure again, alone and with new processes: some checks wait 1.5 s for
 /// a notice that comes only after a write to a disk. The second result counts, and the output shows both.
 fn repeat_unexpected(
     suite: &Suite,

@@ -52,6 +52,11 @@ const PHRASES: &[Phrase] = &[
     phrase("so to speak", "leave it out"),
     phrase("as it were", "leave it out"),
     phrase("lets go of", "releases"),
+    Phrase { allowed: &["open-door"], ..phrase("door", "front end") },
+    phrase("doors", "front ends"),
+    phrase("waiting room", "name what waits"),
+    phrase("once more", "again"),
+    phrase("knows of", "knows"),
 ];
 
 /// One occurrence of a phrase.

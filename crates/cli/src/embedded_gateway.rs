@@ -21,7 +21,7 @@ use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::server::Restart;
 use toolbooth_engine::ManagedServer;
 use toolbooth_engine::clock::system_clock;
-use toolbooth_engine::{DesiredState, Engine, Roster, Vaults};
+use toolbooth_engine::{DesiredState, Engine, RightsSource, Vaults};
 use toolbooth_server::identify::PERSONA_HEADER;
 use toolbooth_server::rest::{self, Reload, RestState};
 use toolbooth_store::{Store, StoreUrl};
@@ -57,7 +57,7 @@ pub struct EmbeddedGateway {
     pub has_temporary_store: bool,
     lifetime: GatewayLifetime,
     // Owned here, because the engine has only a weak reference.
-    _roster: Arc<dyn Roster>,
+    _rights_source: Arc<dyn RightsSource>,
 }
 
 /// The lifetime of an embedded gateway.
@@ -110,19 +110,28 @@ impl EmbeddedGateway {
             .map_err(CommandFailure::failed)?;
         // Only this process can reach it, and its user can read the store, so requests are made as the owner.
         let owner = callers::owner(&loaded).map_err(CommandFailure::usage)?;
-        let door = gateway::door(engine.clone(), &loaded.settings, owner, None, CancellationToken::new());
+        let front_end =
+            gateway::front_end(engine.clone(), &loaded.settings, owner, None, CancellationToken::new());
         // This gateway does not take over unfinished calls. But a call approved here runs here, with the rights that
         // its caller has by the gateway's settings.
-        let roster: Arc<dyn Roster> = match callers::identity(&loaded) {
+        let rights_source: Arc<dyn RightsSource> = match callers::identity(&loaded) {
             Ok(identity) => {
-                gateway::door(engine.clone(), &loaded.settings, identity, None, CancellationToken::new())
+                gateway::front_end(engine.clone(), &loaded.settings, identity, None, CancellationToken::new())
             }
-            Err(_) => door.clone(),
+            Err(_) => front_end.clone(),
         };
-        engine.set_roster(&roster);
-        let router = rest::router(RestState::new(door, no_reload()));
+        engine.set_rights_source(&rights_source);
+        let router = rest::router(RestState::new(front_end, no_reload()));
         let lifetime = GatewayLifetime::OneCommand;
-        Ok(Self { engine, router, loaded, persona: None, has_temporary_store, lifetime, _roster: roster })
+        Ok(Self {
+            engine,
+            router,
+            loaded,
+            persona: None,
+            has_temporary_store,
+            lifetime,
+            _rights_source: rights_source,
+        })
     }
 
     /// Keeps the gateway for a session.

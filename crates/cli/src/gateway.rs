@@ -25,7 +25,7 @@ use toolbooth_engine::{
 use toolbooth_server::connections::{ConnectionLimits, ConnectionSharing, Connections};
 use toolbooth_server::guard::RequestGuard;
 use toolbooth_server::identify::Authenticator;
-use toolbooth_server::mcp::Door;
+use toolbooth_server::mcp::FrontEndState;
 use toolbooth_server::mcp::session::Sessions;
 use toolbooth_server::mcp::streams::Streams;
 use toolbooth_store::{AuditRetention, Retention, Store, StoreUrl};
@@ -304,19 +304,19 @@ pub async fn engine_of(
     Ok(engine)
 }
 
-/// Builds the MCP door of a gateway; `address` is its listen address, if it has one.
-pub fn door(
+/// Builds the MCP front end of a gateway; `address` is its listen address, if it has one.
+pub fn front_end(
     engine: Arc<Engine>,
     settings: &Settings,
     authenticator: Authenticator,
     address: Option<SocketAddr>,
     stop: CancellationToken,
-) -> Arc<Door> {
+) -> Arc<FrontEndState> {
     let hosts = settings.allowed_hosts.clone();
     let guard = RequestGuard::new(address, settings.public_url.as_deref(), hosts, &settings.allowed_origins);
     let limits = ConnectionLimits::of_process(ConnectionSharing::PerUser);
     let sessions = usize::try_from(settings.limits.sessions).unwrap_or(usize::MAX);
-    let door = Door {
+    let front_end = FrontEndState {
         engine,
         guard,
         authenticator,
@@ -330,6 +330,6 @@ pub fn door(
         stop,
         folders: OnceLock::new(),
     };
-    door.update_quotas();
-    Arc::new(door)
+    front_end.update_quotas();
+    Arc::new(front_end)
 }

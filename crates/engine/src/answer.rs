@@ -130,7 +130,7 @@ impl<'a> ResultScan<'a> {
     }
 }
 
-/// An answer, which the door writes in its client's era.
+/// An answer, which the front end writes in its client's era.
 #[derive(Debug)]
 pub enum Answer {
     /// A finished result, as the server sent it.

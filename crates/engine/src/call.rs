@@ -84,12 +84,12 @@ use toolbooth_upstream::connection::{ProgressMode, Round};
 use toolbooth_upstream::peer::ResultReading;
 use uuid::Uuid;
 
-/// A tool call as a door passes it to the engine.
+/// A tool call as a front end passes it to the engine.
 #[derive(Debug)]
 pub struct CallRequest {
     /// The identified caller, the tool's name and the arguments.
     pub incoming: IncomingCall,
-    /// The result of `LiveCatalog::wait_for_tool` for this name and caller, if the door has already waited.
+    /// The result of `LiveCatalog::wait_for_tool` for this name and caller, if the front end has already waited.
     pub readiness: Option<CatalogReadiness>,
     /// The client's answers and the request state, if this request continues an earlier one.
     pub round: Round,
@@ -103,7 +103,7 @@ pub struct CallRequest {
     pub approval_wait: Option<Duration>,
     /// The caller's deadline, which comes before the tool's own; bounded by `limits.max_call_seconds`.
     pub timeout: Option<Duration>,
-    /// The id of the call, if the door names it before the call ends; `None` for a new one.
+    /// The id of the call, if the front end names it before the call ends; `None` for a new one.
     pub id: Option<Uuid>,
 }
 

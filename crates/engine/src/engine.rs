@@ -21,7 +21,7 @@ use crate::parked::ParkingLot;
 use crate::providers::ProviderStates;
 use crate::replica_mail::ReplicaMail;
 use crate::request_state::RequestStates;
-use crate::roster::{AbsentCaller, Rights, Roster, RosterLink};
+use crate::rights_source::{AbsentCaller, Rights, RightsSource, RightsSourceLink};
 use crate::routing::Routing;
 use crate::search::ToolSearch;
 use crate::servers::{DesiredServer, Servers};
@@ -85,7 +85,7 @@ pub struct Engine {
     search: Arc<ToolSearch>,
     own_tools: Arc<OwnTools>,
     routing: Arc<Routing>,
-    roster: Arc<RosterLink>,
+    rights_source: Arc<RightsSourceLink>,
     approvals: Arc<Approvals>,
     plans: Arc<Plans>,
     dead_letters: Arc<DeadLetters>,
@@ -191,14 +191,14 @@ impl Engine {
         servers.apply(servers.prepare(desired).await?).await;
 
         let shared_sessions = SharedSessions::new(store.clone(), clock.clone());
-        let (parking, SharedState { terms, events, roster, replica_mail, .. }) =
+        let (parking, SharedState { terms, events, rights_source, replica_mail, .. }) =
             (ParkingLot::default(), shared);
         Ok(Arc::new(Self {
             clock,
             store,
             terms,
             events,
-            roster,
+            rights_source,
             tracing,
             audit,
             tokens,
@@ -245,9 +245,9 @@ impl Engine {
         self.catalog.announce(ChangeNotice::List(ListKind::Tools));
     }
 
-    /// Sets the roster, which looks up the rights of absent callers. Only the first call has an effect.
-    pub fn set_roster(&self, roster: &Arc<dyn Roster>) {
-        self.roster.set(roster);
+    /// Sets the source, which looks up the rights of absent callers. Only the first call has an effect.
+    pub fn set_rights_source(&self, rights_source: &Arc<dyn RightsSource>) {
+        self.rights_source.set(rights_source);
     }
 
     /// Cleans up after an earlier process: interrupted calls end with an unknown outcome, and approved calls that
@@ -317,7 +317,9 @@ impl Engine {
             level: None,
             identified_by: Some(&IdentifiedBy::Any),
         };
-        let Rights::Known(owner) = self.roster.rights(owner).await else { return Err(TokenRefusal::Invalid) };
+        let Rights::Known(owner) = self.rights_source.rights(owner).await else {
+            return Err(TokenRefusal::Invalid);
+        };
         match is_admitted(&self.catalog.load(), &server, &owner) {
             true => Ok(file),
             false => Err(TokenRefusal::Invalid),

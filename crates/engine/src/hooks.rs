@@ -220,20 +220,20 @@ async fn run(
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| format!("`{program}` could not be started: {error}"))?;
-    let (Some(mut input), Some(output), Some(complaint)) =
+    let (Some(mut input), Some(output), Some(errors)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
         return Err("it has no pipes".into());
     };
-    let feeding = async move {
+    let writing = async move {
         // A program that needs no input may end before it has read it.
         let _ = input.write_all(question.as_bytes()).await;
     };
     let reading = read_bounded(output);
-    let hearing = read_bounded(complaint);
-    let ((), answer, complaint) = tokio::join!(feeding, reading, hearing);
+    let reading_errors = read_bounded(errors);
+    let ((), answer, errors) = tokio::join!(writing, reading, reading_errors);
     let status = child.wait().await.map_err(|error| error.to_string())?;
-    let message = String::from_utf8_lossy(&complaint).trim().to_owned();
+    let message = String::from_utf8_lossy(&errors).trim().to_owned();
     match status.code() {
         Some(0) => decision(&answer),
         Some(REFUSED) => Ok(HookDecision::Deny(shortened(&message).unwrap_or_else(|| "it refused".into()))),

@@ -310,7 +310,7 @@ impl Inquiries {
                 {
                     return Ok(ask_to_open_urls(error, &inquiry.client, server));
                 }
-                // One code for an unknown resource; the doors convert it to their client's era.
+                // One code for an unknown resource; the front end converts it to its client's era.
                 Answer::Error(error)
                     if (connection.era, method, error.code)
                         == (Era::Modern, "resources/read", INVALID_PARAMS) =>

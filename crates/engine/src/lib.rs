@@ -35,7 +35,7 @@ mod providers;
 pub mod replica_mail;
 mod replicas;
 pub mod request_state;
-mod roster;
+mod rights_source;
 pub mod routing;
 pub mod search;
 mod server_table;
@@ -74,7 +74,7 @@ pub use jobs::{
     ExternalAccess, InterruptedStep, JobQuery, JobReadiness, JobSource, Jobs, KnownJob, KnownTask, RunPage,
     RunTitle, ScheduleSwitch, TaskFinder, TaskQuery, WorkList, WorkManifests,
 };
-pub use roster::{AbsentCaller, Rights, Roster};
+pub use rights_source::{AbsentCaller, Rights, RightsSource};
 pub use routing::{ProviderReport, RouterReport, Routing, instance_key};
 pub use search::{SearchNote, SearchResults, ToolSearch};
 pub use server_table::ManagedServer;

@@ -3,7 +3,7 @@
 use crate::decision_cache::DecisionCache;
 use crate::events::EventRing;
 use crate::replica_mail::ReplicaMail;
-use crate::roster::RosterLink;
+use crate::rights_source::RightsSourceLink;
 use crate::server_table::ServerTable;
 use crate::terms::{SharedTerms, Terms};
 use arc_swap::ArcSwap;
@@ -20,7 +20,7 @@ pub(crate) struct SharedState {
     pub(crate) events: Arc<EventRing>,
     pub(crate) servers: Arc<ServerTable>,
     pub(crate) decisions: Arc<DecisionCache>,
-    pub(crate) roster: Arc<RosterLink>,
+    pub(crate) rights_source: Arc<RightsSourceLink>,
     pub(crate) replica_mail: Arc<ReplicaMail>,
 }
 
@@ -40,7 +40,7 @@ impl SharedState {
             events: EventRing::new(event_ring, clock.clone()),
             clock,
             servers: Arc::default(),
-            roster: Arc::default(),
+            rights_source: Arc::default(),
         })
     }
 }

@@ -25,7 +25,7 @@ pub enum BodyReadError {
     BrokenOff,
 }
 
-/// The content coding of a request body, if it has one. No door decodes them.
+/// The content coding of a request body, if it has one. No front end decodes them.
 pub fn content_coding(headers: &HeaderMap) -> Option<String> {
     let codings = headers.get_all(CONTENT_ENCODING).iter();
     let coding = codings.map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase());

@@ -1,6 +1,6 @@
 //! The control socket: serves the REST routes to the gateway's own operating-system user without a credential.
 
-use crate::doors::Doors;
+use crate::front_ends::FrontEnds;
 use crate::http_connection::serve_connection;
 use crate::identify::Unidentified;
 use crate::peer::{Ingress, is_own_uid};
@@ -34,7 +34,12 @@ pub fn admits(stream: &UnixStream, audit: &AuditLog) -> bool {
 }
 
 /// Serves the control socket until `stop` is cancelled, then waits for running requests to finish.
-pub(crate) async fn accept(listener: UnixListener, doors: Doors, stop: CancellationToken, drain: Duration) {
+pub(crate) async fn accept(
+    listener: UnixListener,
+    front_ends: FrontEnds,
+    stop: CancellationToken,
+    drain: Duration,
+) {
     let open = TaskTracker::new();
     let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
@@ -50,12 +55,12 @@ pub(crate) async fn accept(listener: UnixListener, doors: Doors, stop: Cancellat
                 }
             },
         };
-        if !admits(&stream, doors.door.engine.audit()) {
+        if !admits(&stream, front_ends.state.engine.audit()) {
             continue;
         }
-        let (doors, stop) = (doors.clone(), stop.clone());
+        let (front_ends, stop) = (front_ends.clone(), stop.clone());
         open.spawn(async move {
-            serve_connection(stream, PeerInfo::new(Ingress::Control, None, None), doors, stop).await;
+            serve_connection(stream, PeerInfo::new(Ingress::Control, None, None), front_ends, stop).await;
             drop(permit);
         });
     }

@@ -4,7 +4,7 @@ use crate::access_log::PendingRecord;
 use crate::body::ResponseBody;
 use crate::connections::{BusyGuard, ConnectionSlot};
 use crate::cors;
-use crate::doors::Doors;
+use crate::front_ends::FrontEnds;
 use crate::guard::{Embedding, GuardRejection};
 use crate::identify::{Unidentified, persona_of};
 use crate::mcp;
@@ -38,25 +38,29 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 const DOWNLOADS: &str = "/files/download/";
 
 /// Serves the requests of one connection until it ends.
-pub(crate) async fn serve_connection<S>(stream: S, peer: PeerInfo, doors: Doors, stop: CancellationToken)
-where
+pub(crate) async fn serve_connection<S>(
+    stream: S,
+    peer: PeerInfo,
+    front_ends: FrontEnds,
+    stop: CancellationToken,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let slot = peer.slot().cloned();
     let service = service_fn(move |request| {
-        let (doors, peer) = (doors.clone(), peer.clone());
+        let (front_ends, peer) = (front_ends.clone(), peer.clone());
         // Boxed: it is large, and hyper moves it several times.
         Box::pin(async move {
             let busy = peer.slot().map(ConnectionSlot::busy);
-            let (mut record, peer) = match doors.access_log.clone() {
+            let (mut record, peer) = match front_ends.access_log.clone() {
                 Some(log) => {
-                    let at_ms = doors.door.engine.clock().wall_ms();
+                    let at_ms = front_ends.state.engine.clock().wall_ms();
                     let (record, peer) = PendingRecord::begin(log, at_ms, &request, peer);
                     (Some(record), peer)
                 }
                 None => (None, peer),
             };
-            let mut response = pin!(answer(doors, peer, request)).await;
+            let mut response = pin!(answer(front_ends, peer, request)).await;
             if let Some(record) = &mut record {
                 record.answered(&mut response);
             }
@@ -90,17 +94,17 @@ fn http_builder() -> http1::Builder {
     builder
 }
 
-async fn answer(doors: Doors, peer: PeerInfo, request: Request<Incoming>) -> Response<ResponseBody> {
+async fn answer(front_ends: FrontEnds, peer: PeerInfo, request: Request<Incoming>) -> Response<ResponseBody> {
     let path = request.uri().path();
     // A temporary file URL needs no other credential: a server may run as another user.
     let is_download = path.starts_with(DOWNLOADS);
-    if !is_download && doors.door.authenticator.checks_peer_user() && !peer.is_own_user() {
-        return other_user(&doors, &peer, &request).map(ResponseBody::Rest);
+    if !is_download && front_ends.state.authenticator.checks_peer_user() && !peer.is_own_user() {
+        return other_user(&front_ends, &peer, &request).map(ResponseBody::Rest);
     }
     let embedding = if is_download { Embedding::Allowed } else { Embedding::Refused };
-    let origin = match doors.door.guard.check(request.method(), request.headers(), embedding) {
+    let origin = match front_ends.state.guard.check(request.method(), request.headers(), embedding) {
         Ok(origin) => origin.cloned(),
-        Err(rejected) => return rejection(&doors, &peer, &request, rejected).map(ResponseBody::Rest),
+        Err(rejected) => return rejection(&front_ends, &peer, &request, rejected).map(ResponseBody::Rest),
     };
     // A preflight carries no credential, so it is answered before the caller is identified.
     if let Some(origin) = &origin
@@ -115,12 +119,12 @@ async fn answer(doors: Doors, peer: PeerInfo, request: Request<Incoming>) -> Res
     if let Some(persona) = persona_of(path) {
         let persona = persona.map(str::to_owned);
         let request = request.map(|body| Paced::new(body, pace));
-        let response = pin!(mcp::http::serve(doors.door, request, persona.as_deref(), &peer)).await;
+        let response = pin!(mcp::http::serve(front_ends.state, request, persona.as_deref(), &peer)).await;
         return cors::readable_by(origin, response);
     }
     let mut request = request.map(|body| axum::body::Body::new(Paced::new(body, pace)));
     request.extensions_mut().insert(peer);
-    let answered = Box::pin(doors.rest.oneshot(request)).await;
+    let answered = Box::pin(front_ends.rest.oneshot(request)).await;
     match answered {
         Ok(response) => cors::readable_by(origin, response.map(ResponseBody::Rest)),
         Err(never) => match never {},
@@ -128,12 +132,12 @@ async fn answer(doors: Doors, peer: PeerInfo, request: Request<Incoming>) -> Res
 }
 
 fn rejection(
-    doors: &Doors,
+    front_ends: &FrontEnds,
     peer: &PeerInfo,
     request: &Request<Incoming>,
     rejected: GuardRejection,
 ) -> axum::response::Response {
-    doors.door.engine.audit().record_refusal(RefusedAttempt {
+    front_ends.state.engine.audit().record_refusal(RefusedAttempt {
         code: rejected.code,
         source: &peer.source(),
         user: None,
@@ -149,9 +153,13 @@ fn rejection(
     ProblemDocument(rejected.status, problem).into_response()
 }
 
-fn other_user(doors: &Doors, peer: &PeerInfo, request: &Request<Incoming>) -> axum::response::Response {
+fn other_user(
+    front_ends: &FrontEnds,
+    peer: &PeerInfo,
+    request: &Request<Incoming>,
+) -> axum::response::Response {
     let refused = Unidentified::OtherUser;
-    doors.door.engine.audit().record_refusal(RefusedAttempt {
+    front_ends.state.engine.audit().record_refusal(RefusedAttempt {
         code: refused.code(),
         source: &peer.source(),
         user: None,

@@ -1,6 +1,6 @@
-//! The gateway's endpoints ("doors"): MCP over HTTP, MCP over a local socket, REST, and the web console.
+//! The gateway's front ends: MCP over HTTP, MCP over a local socket, REST, and the web console.
 //!
-//! A door identifies the caller, parses the request, and writes the engine's answer. It reaches the store and the
+//! A front end identifies the caller, parses the request, and writes the engine's answer. It reaches the store and the
 //! servers only through the engine.
 
 #![forbid(unsafe_code)]
@@ -12,8 +12,8 @@ pub mod console;
 mod console_cookies;
 pub mod control;
 mod cors;
-mod doors;
 mod event_stream;
+mod front_ends;
 pub mod guard;
 mod http_connection;
 pub mod identify;
@@ -27,5 +27,5 @@ pub mod rest;
 pub mod runtime;
 mod stall;
 
-pub use doors::Doors;
+pub use front_ends::FrontEnds;
 pub use listen::{ListenError, ServeOptions, serve};

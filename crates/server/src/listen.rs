@@ -2,7 +2,7 @@
 
 use crate::connections::{Connections, PeerSource};
 use crate::control;
-use crate::doors::Doors;
+use crate::front_ends::FrontEnds;
 use crate::http_connection::serve_connection;
 use crate::peer::{Ingress, PeerUser};
 use crate::peer_info::PeerInfo;
@@ -84,7 +84,7 @@ pub struct ServeOptions {
 pub async fn serve(
     listener: TcpListener,
     control: Option<UnixListener>,
-    doors: Doors,
+    front_ends: FrontEnds,
     stop: CancellationToken,
     options: ServeOptions,
 ) {
@@ -92,29 +92,29 @@ pub async fn serve(
     let mut workers = Vec::new();
     for number in 0..options.workers {
         let Ok(listener) = listener.try_clone() else { break };
-        let (doors, stop) = (doors.clone(), stop.clone());
+        let (front_ends, stop) = (front_ends.clone(), stop.clone());
         let work = move || {
             let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
                 return;
             };
             runtime.block_on(async {
                 if let Ok(listener) = TcpListener::from_std(listener) {
-                    accept(listener, doors, stop, options.drain).await;
+                    accept(listener, front_ends, stop, options.drain).await;
                 }
             });
         };
-        workers.extend(std::thread::Builder::new().name(format!("door-{number}")).spawn(work));
+        workers.extend(std::thread::Builder::new().name(format!("worker-{number}")).spawn(work));
     }
-    tokio::spawn(sweep(doors.connections.clone(), stop.clone()));
-    tokio::spawn(answer_waiting(doors.door.engine.clone(), stop.clone()));
+    tokio::spawn(sweep(front_ends.connections.clone(), stop.clone()));
+    tokio::spawn(answer_waiting(front_ends.state.engine.clone(), stop.clone()));
     let controlled = async {
         if let Some(control) = control {
-            control::accept(control, doors.clone(), stop.clone(), options.drain).await;
+            control::accept(control, front_ends.clone(), stop.clone(), options.drain).await;
         }
     };
     let accepted = async {
         if let Ok(listener) = TcpListener::from_std(listener) {
-            accept(listener, doors.clone(), stop.clone(), options.drain).await;
+            accept(listener, front_ends.clone(), stop.clone(), options.drain).await;
         }
     };
     tokio::join!(controlled, accepted);
@@ -141,7 +141,7 @@ async fn sweep(connections: Arc<Connections>, stop: CancellationToken) {
     }
 }
 
-async fn accept(listener: TcpListener, doors: Doors, stop: CancellationToken, drain: Duration) {
+async fn accept(listener: TcpListener, front_ends: FrontEnds, stop: CancellationToken, drain: Duration) {
     let open = tokio_util::task::TaskTracker::new();
     loop {
         let (stream, peer) = tokio::select! {
@@ -156,11 +156,11 @@ async fn accept(listener: TcpListener, doors: Doors, stop: CancellationToken, dr
                 }
             },
         };
-        let Some(info) = admit(&stream, peer, &doors, &stop) else { continue };
-        let (doors, stop) = (doors.clone(), stop.clone());
+        let Some(info) = admit(&stream, peer, &front_ends, &stop) else { continue };
+        let (front_ends, stop) = (front_ends.clone(), stop.clone());
         open.spawn(async move {
             let _ = stream.set_nodelay(true);
-            serve_connection(stream, info, doors, stop).await;
+            serve_connection(stream, info, front_ends, stop).await;
         });
         // Let the new request start before the next accepted connection can evict this one.
         tokio::task::yield_now().await;
@@ -170,13 +170,18 @@ async fn accept(listener: TcpListener, doors: Doors, stop: CancellationToken, dr
     open.close();
     let ended = async {
         open.wait().await;
-        doors.door.engine.call_tasks().wait_for_running().await;
+        front_ends.state.engine.call_tasks().wait_for_running().await;
     };
     let _ = tokio::time::timeout(drain, ended).await;
 }
 
 /// Describes the peer of a new connection; `None` if the connection limit is reached.
-fn admit(stream: &TcpStream, peer: SocketAddr, doors: &Doors, stop: &CancellationToken) -> Option<PeerInfo> {
+fn admit(
+    stream: &TcpStream,
+    peer: SocketAddr,
+    front_ends: &FrontEnds,
+    stop: &CancellationToken,
+) -> Option<PeerInfo> {
     let address = peer.ip().to_canonical();
     // Looked up once, in every mode: the owner of a socket does not change while it is open, but the mode may.
     let user = address.is_loopback().then(|| PeerUser::of(stream));
@@ -184,6 +189,6 @@ fn admit(stream: &TcpStream, peer: SocketAddr, doors: &Doors, stop: &Cancellatio
         Some(PeerUser::Uid(uid)) => PeerSource::User(uid),
         Some(PeerUser::Unknown) | None => PeerSource::Address(address),
     };
-    let slot = doors.connections.admit(source, stop)?;
+    let slot = front_ends.connections.admit(source, stop)?;
     Some(PeerInfo::new(Ingress::Network(address), user, Some(slot)))
 }

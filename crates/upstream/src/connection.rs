@@ -353,7 +353,7 @@ impl Connection {
         }
     }
 
-    /// Sets the log level of a legacy server. The most verbose client wins; doors filter for the others.
+    /// Sets the log level of a legacy server. The most verbose client wins; front ends filter for the others.
     pub async fn follow_log_level(&self, client: &ClientFacts) {
         let Some(level) = client.log_level.as_deref() else { return };
         if self.era == Era::Modern || !self.can("logging") {

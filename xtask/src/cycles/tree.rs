@@ -167,22 +167,22 @@ mod tests {
     fn paths_lead_to_the_file_that_defines_the_item() {
         let files = |text| {
             [
-                ("lib.rs", "mod a; mod b; mod c; pub use b::{Door, inner}; pub struct Root;"),
+                ("lib.rs", "mod a; mod b; mod c; pub use b::{Pool, inner}; pub struct Root;"),
                 ("a.rs", text),
                 (
                     "b/mod.rs",
-                    "mod door; pub mod inner; mod glob; pub use door::Door; pub use glob::*; use crate::c::C;",
+                    "mod pool; pub mod inner; mod glob; pub use pool::Pool; pub use glob::*; use crate::c::C;",
                 ),
-                ("b/door.rs", "pub struct Door;"),
+                ("b/pool.rs", "pub struct Pool;"),
                 ("b/glob.rs", "pub fn everywhere() {}"),
                 ("b/inner.rs", "pub use crate::c::C as D; pub enum E { F }"),
                 ("c.rs", "pub struct C;"),
             ]
         };
         let cases = [
-            ("use crate::b::Door;", "a>b/door"),
-            ("use crate::Door;", "a>b/door"),
-            ("use super::b::door::Door as Gate;", "a>b/door"),
+            ("use crate::b::Pool;", "a>b/pool"),
+            ("use crate::Pool;", "a>b/pool"),
+            ("use super::b::pool::Pool as Gate;", "a>b/pool"),
             ("use crate::b::everywhere;", "a>b/glob"),
             ("use crate::inner::E::F;", "a>b/inner"),
             ("fn f() { crate::b::inner::E::new() }", "a>b/inner"),
@@ -190,7 +190,7 @@ mod tests {
             ("use crate::b::missing;", "a>b"),
             ("use crate::b;", "a>b"),
             ("use crate::Root;", "a>"),
-            ("use std::fmt; use serde::b::Door; mod x { use super::y; }", ""),
+            ("use std::fmt; use serde::b::Pool; mod x { use super::y; }", ""),
         ];
         for (text, expected) in cases {
             let found: Vec<String> =

@@ -10,7 +10,7 @@ use toolbooth_core::call::{Draft, HeldDraft, fingerprint};
 use toolbooth_core::caller::Caller;
 use toolbooth_core::clock::{Clock, milliseconds};
 use toolbooth_core::fault::Problem;
-use toolbooth_core::held::{Answerer, HeldCall, HeldKind, HeldOrigin, HeldState};
+use toolbooth_core::held::{Answerer, HeldCall, HeldKind, HeldOrigin, HeldState, HeldVerdict};
 use toolbooth_core::json::{ObjectWriter, RawJson};
 use toolbooth_store::{HeldFilter, SameCall, StoreError};
 use toolbooth_upstream::CallLink;
@@ -35,7 +35,7 @@ impl Approvals {
     ) -> Result<ApprovalOutcome, Problem> {
         let call = origin.call;
         let held = self.hold(&waiting, origin).await?;
-        let mut decision = self.waiting_room.wait_for(held.id, call);
+        let mut decision = self.decision_waiters.wait_for(held.id, call);
         // The call may have been decided before this task began to wait.
         let held = self.store.held(held.id).await.map_err(|error| Problem::of(&error))?.unwrap_or(held);
         if held.state != HeldState::Pending {
@@ -44,7 +44,7 @@ impl Approvals {
         let (expires, wait) = (self.terms.load().expires, self.terms.load().wait);
         let caller = waiting.draft().caller.clone();
         let may_answer = self.may_answer(&caller, &held);
-        // The caller is asked only if they may approve. A caller may always reject their own call, over another door.
+        // The caller is asked only if they may approve. A caller may always reject their own call elsewhere.
         let mut asking = may_answer && waiting.draft().client.can("elicitation");
         let expiry = expiry_of(&held, expires, &self.clock);
         let wait_end = Instant::now() + approval_wait.unwrap_or(wait);
@@ -63,17 +63,8 @@ impl Approvals {
                 reply = &mut ask, if asking => match form::read(reply) {
                     Some((verdict, note)) => {
                         let verdict = form::without_memory(verdict, held.answerer);
-                        match self.decide_in_task(caller.clone(), held.id, verdict, note).await {
-                            Ok(decided) => return self.continue_decided(call, waiting, decided).await,
-                            Err(problem) => {
-                                let now = self.store.held(held.id).await;
-                                match now.map_err(|error| Problem::of(&error))? {
-                                    // Another decision came first.
-                                    Some(now) if now.state != HeldState::Pending => return self.continue_decided(call, waiting, now).await,
-                                    _ => return Err(problem),
-                                }
-                            }
-                        }
+                        let decided = self.decide_or_find(caller.clone(), held.id, verdict, note).await?;
+                        return self.continue_decided(call, waiting, decided).await;
                     }
                     None => asking = false, // The question was dismissed without a decision.
                 },
@@ -92,6 +83,22 @@ impl Approvals {
                 }
             }
         }
+    }
+
+    /// Decides a held call with its caller's answer. If another decision came first, that one counts.
+    async fn decide_or_find(
+        self: &Arc<Self>,
+        caller: Arc<Caller>,
+        id: Uuid,
+        verdict: HeldVerdict,
+        note: Option<String>,
+    ) -> Result<HeldCall, Problem> {
+        let problem = match self.decide_in_task(caller, id, verdict, note).await {
+            Ok(decided) => return Ok(decided),
+            Err(problem) => problem,
+        };
+        let now = self.store.held(id).await.map_err(|error| Problem::of(&error))?;
+        now.filter(|now| now.state != HeldState::Pending).ok_or(problem)
     }
 
     /// Finds the open held call for the same call, or stores a new one. Each step of a run has one of its own.

@@ -137,7 +137,7 @@ impl Approvals {
         if held.state == HeldState::Approved {
             self.remember_approval(held, by).await;
         }
-        let has_waiter = self.waiting_room.notify(held);
+        let has_waiter = self.decision_waiters.notify(held);
         if held.state == HeldState::Rejected {
             self.tell_end(held);
         }
@@ -205,7 +205,7 @@ impl Approvals {
             Ok(expired) => {
                 for held in &expired {
                     self.events.emit_decided(held);
-                    self.waiting_room.notify(held);
+                    self.decision_waiters.notify(held);
                     self.tell_end(held);
                 }
             }

@@ -51,7 +51,7 @@ impl Approvals {
     /// Takes notice of a held call that another gateway changed, or of any number of them: tells the requests that wait
     /// here.
     pub(crate) async fn note_elsewhere(&self, id: Option<Uuid>) {
-        let ids = id.map_or_else(|| self.waiting_room.awaited(), |id| vec![id]);
+        let ids = id.map_or_else(|| self.decision_waiters.awaited(), |id| vec![id]);
         for found in ids {
             match self.store.held(found).await {
                 Ok(Some(held)) => {
@@ -59,7 +59,7 @@ impl Approvals {
                         self.events.emit_held_elsewhere(&held);
                     }
                     if held.state != HeldState::Pending {
-                        self.waiting_room.notify(&held);
+                        self.decision_waiters.notify(&held);
                     }
                 }
                 Ok(None) => {}

@@ -10,12 +10,12 @@ mod ask;
 mod claim;
 mod consents;
 mod decide;
+mod decision_waiters;
 mod elsewhere;
 mod form;
 mod plans;
 mod rights;
 mod run;
-mod waiting_room;
 mod withdraw;
 
 pub use plans::{PlanScope, Plans, StepReport, Steps};
@@ -26,10 +26,11 @@ use crate::audit::AuditLog;
 use crate::catalog::LiveCatalog;
 use crate::decision_cache::DecisionCache;
 use crate::events::EventRing;
-use crate::roster::RosterLink;
+use crate::rights_source::RightsSourceLink;
 use crate::server_table::ServerTable;
 use crate::shared_state::SharedState;
 use crate::terms::SharedTerms;
+use decision_waiters::DecisionWaiters;
 use elsewhere::MovedApprovals;
 use futures_util::future::BoxFuture;
 use rights::DeferredCalls;
@@ -42,7 +43,6 @@ use toolbooth_core::fault::{Blame, Fault, Problem};
 use toolbooth_core::held::{HeldCall, HeldFault};
 use toolbooth_store::{HELD, HELD_OF_USER, MAX_OPEN_HELD, MAX_OPEN_HELD_OF_USER, Store, StoreError};
 use uuid::Uuid;
-use waiting_room::WaitingRoom;
 use withdraw::Cancellations;
 
 /// Runs approved calls whose client is gone. The call pipeline implements it.
@@ -67,8 +67,8 @@ pub struct Approvals {
     decisions: Arc<DecisionCache>,
     catalog: Arc<LiveCatalog>,
     servers: Arc<ServerTable>,
-    roster: Arc<RosterLink>,
-    waiting_room: Arc<WaitingRoom>,
+    rights_source: Arc<RightsSourceLink>,
+    decision_waiters: Arc<DecisionWaiters>,
     deferred: DeferredCalls,
     cancellations: Cancellations,
     moved: MovedApprovals,
@@ -86,7 +86,7 @@ impl std::fmt::Debug for Approvals {
 
 impl Approvals {
     pub(crate) fn new(shared: &SharedState, audit: Arc<AuditLog>, catalog: Arc<LiveCatalog>) -> Self {
-        let SharedState { clock, store, terms, events, servers, decisions, roster, replica_mail: _ } =
+        let SharedState { clock, store, terms, events, servers, decisions, rights_source, replica_mail: _ } =
             shared.clone();
         Self {
             clock,
@@ -97,8 +97,8 @@ impl Approvals {
             decisions,
             catalog,
             servers,
-            roster,
-            waiting_room: Arc::default(),
+            rights_source,
+            decision_waiters: Arc::default(),
             deferred: DeferredCalls::default(),
             cancellations: Cancellations::default(),
             moved: MovedApprovals::default(),
@@ -122,7 +122,7 @@ impl Approvals {
     /// The calls whose requests wait for a person here, each with its held call. A step of a run is listed with the id of
     /// the run.
     pub fn waiting_calls(&self) -> HashMap<Uuid, Uuid> {
-        self.waiting_room.waiting_calls()
+        self.decision_waiters.waiting_calls()
     }
 
     /// Sets the listener for held calls that have ended. Only the first call has an effect.

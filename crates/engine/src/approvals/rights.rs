@@ -1,7 +1,7 @@
 //! The rights of a caller whose call runs later than it was made: looked up again, for the same credential.
 
 use super::Approvals;
-use crate::roster::{AbsentCaller, Rights, rights_gone};
+use crate::rights_source::{AbsentCaller, Rights, rights_gone};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolbooth_core::caller::Caller;
@@ -64,7 +64,7 @@ impl Approvals {
         held: &HeldCall,
         folder: Option<Arc<str>>,
     ) -> Result<Arc<Caller>, CannotRun> {
-        let caller = match self.roster.rights(AbsentCaller::of_held(held)).await {
+        let caller = match self.rights_source.rights(AbsentCaller::of_held(held)).await {
             Rights::Known(caller) => caller,
             Rights::Gone => return Err(CannotRun::Never(rights_gone(&held.exposed, &held.user))),
             Rights::Unknown(why) => return Err(self.later(held, why)),

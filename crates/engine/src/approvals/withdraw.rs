@@ -161,7 +161,7 @@ impl Approvals {
     async fn withdraw_with(&self, cancellation: Cancellation, known: Vec<Uuid>) -> Result<(), Problem> {
         let call = cancellation.call;
         // A repeated request waits for the held call of an earlier one.
-        let mut ids = self.waiting_room.awaited_by(call);
+        let mut ids = self.decision_waiters.awaited_by(call);
         ids.extend(known);
         // Noted first: a call that is stored after the rows were read finds it there.
         for id in self.cancellations.add(cancellation.clone(), ids) {
@@ -192,13 +192,13 @@ impl Approvals {
 
     /// Withdraws a held call, unless it runs, has ended, or another request waits for it. Returns whether it did.
     async fn withdraw_held(&self, held: &HeldCall, cancellation: &Cancellation) -> Result<bool, Problem> {
-        if self.waiting_room.is_awaited_by_another(held.id, cancellation.call) {
+        if self.decision_waiters.is_awaited_by_another(held.id, cancellation.call) {
             return Ok(false);
         }
         let HeldUpdate::Won(held) = self.decide_withdrawal(held, cancellation).await? else {
             return Ok(false);
         };
-        self.waiting_room.notify_all_but(cancellation.call, &held);
+        self.decision_waiters.notify_all_but(cancellation.call, &held);
         Ok(true)
     }
 
@@ -208,7 +208,7 @@ impl Approvals {
         let cancellation = Cancellation { call, by: by.to_owned(), reason: reason.to_owned() };
         match self.decide_withdrawal(held, &cancellation).await? {
             HeldUpdate::Won(held) => {
-                self.waiting_room.notify(&held);
+                self.decision_waiters.notify(&held);
                 self.tell_end(&held);
                 Ok(held)
             }

@@ -62,7 +62,7 @@ impl CallPipeline {
                 span.end(&answered);
             }
             let answer = match answered {
-                // The server has dropped our session and has not read the request: reconnect and send it once more.
+                // The server has dropped our session and has not read the request: reconnect and send it again.
                 Err(UpstreamError::SessionExpired { .. }) if !renewed => {
                     renewed = true;
                     Box::pin(server.restart()).await;

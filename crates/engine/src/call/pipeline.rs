@@ -94,7 +94,7 @@ impl CallPipeline {
         max_call: Duration,
         mcp_data_bytes: usize,
     ) -> Self {
-        let SharedState { clock, store, terms, events, servers, decisions, roster: _, replica_mail } =
+        let SharedState { clock, store, terms, events, servers, decisions, rights_source: _, replica_mail } =
             shared.clone();
         Self {
             allowances: Arc::new(AllowanceMeter::new(terms.clone(), clock.clone(), replica_mail)),

@@ -18,7 +18,7 @@ use crate::catalog::LiveCatalog;
 use crate::events::EventRing;
 use crate::keys::sealing_key;
 use crate::providers::random_fraction;
-use crate::roster::RosterLink;
+use crate::rights_source::RightsSourceLink;
 use crate::shared_state::SharedState;
 use crate::terms::{LetterTerms, SharedTerms};
 use call_copy::CallCopy;
@@ -85,7 +85,7 @@ pub struct DeadLetters {
     terms: SharedTerms,
     events: Arc<EventRing>,
     catalog: Arc<LiveCatalog>,
-    roster: Arc<RosterLink>,
+    rights_source: Arc<RightsSourceLink>,
     configured_key: Option<SecretText>,
     sealer: OnceCell<Sealer>,
     replay_slots: Arc<Semaphore>,
@@ -195,7 +195,7 @@ impl DeadLetters {
             terms: shared.terms.clone(),
             events: shared.events.clone(),
             catalog,
-            roster: shared.roster.clone(),
+            rights_source: shared.rights_source.clone(),
             configured_key,
             sealer: OnceCell::new(),
             replay_slots: Arc::new(Semaphore::new(MAX_CONCURRENT_REPLAYS)),

@@ -4,7 +4,7 @@
 use super::call_copy::CallCopy;
 use super::{AttemptTimes, DeadLetters, FailedCall, ReplayOutcome, ReplayRequest, letter_event};
 use crate::answer::{Answer, UNRECORDED};
-use crate::roster::{AbsentCaller, Rights, rights_gone};
+use crate::rights_source::{AbsentCaller, Rights, rights_gone};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use tokio::time::Instant;
@@ -138,7 +138,7 @@ impl DeadLetters {
 
     async fn make_call(&self, letter: &DeadLetter, copy: CallCopy, by: Option<&Arc<str>>) -> ReplayOutcome {
         let refused = |problem| ReplayOutcome { answer: Err(problem), failed: None };
-        let caller = match self.roster.rights(AbsentCaller::of_letter(letter)).await {
+        let caller = match self.rights_source.rights(AbsentCaller::of_letter(letter)).await {
             Rights::Known(caller) if self.may_still_use(&caller, letter) => caller,
             Rights::Known(_) | Rights::Gone => return refused(rights_gone(&letter.exposed, &letter.user)),
             Rights::Unknown(why) => return refused(rights_unknown(letter, &why)),

@@ -37,7 +37,7 @@ use toolbooth_core::caller::Caller;
 use toolbooth_core::clock::{Clock, milliseconds};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::file::{DEFAULT_MIME, FileName, FileOrigin, FileRow, clean_mime, guess_mime};
-use toolbooth_store::{BlobStream, Blobs, FileFilter, FileQuota, Store, StoreError};
+use toolbooth_store::{BlobStream, BlobWriter, Blobs, FileFilter, FileQuota, Store, StoreError};
 use uuid::Uuid;
 
 /// The longest description that is stored, in characters.
@@ -198,20 +198,7 @@ impl CallerFiles {
             return Err(FileProblem::Quota);
         }
         let mut writer = self.blobs.writer(id).await?;
-        let mut content = pin!(content);
-        while let Some(piece) = content.next().await {
-            let piece = piece.map_err(|error| {
-                tracing::debug!("an upload was interrupted: {error}");
-                FileProblem::CutShort
-            })?;
-            if writer.size_bytes().saturating_add(piece.len() as u64) > limit {
-                return Err(FileProblem::TooLarge { limit_bytes: limit });
-            }
-            if writer.size_bytes().saturating_add(piece.len() as u64) > free_bytes {
-                return Err(FileProblem::Quota);
-            }
-            writer.write(piece).await?;
-        }
+        write_all(&mut writer, content, limit, free_bytes).await?;
         let (store, blobs, clock) = (self.store.clone(), self.blobs.clone(), self.clock.clone());
         let (user, session) = (caller.user.to_string(), caller.session.as_deref().map(str::to_owned));
         let description = new.description.map(|text| text.chars().take(MAX_DESCRIPTION).collect());
@@ -310,6 +297,35 @@ impl CallerFiles {
             tracing::warn!(file = %id, "the content of a removed file could not be deleted: {error}");
         }
     }
+}
+
+/// Writes the content of a new file. Stops if it gets larger than one file may be, or than the free part of the quota.
+async fn write_all<S, E>(
+    writer: &mut BlobWriter,
+    content: S,
+    limit_bytes: u64,
+    free_bytes: u64,
+) -> Result<(), FileProblem>
+where
+    S: Stream<Item = Result<Bytes, E>> + Send,
+    E: fmt::Display,
+{
+    let mut content = pin!(content);
+    while let Some(piece) = content.next().await {
+        let piece = piece.map_err(|error| {
+            tracing::debug!("an upload was interrupted: {error}");
+            FileProblem::CutShort
+        })?;
+        let size_bytes = writer.size_bytes().saturating_add(piece.len() as u64);
+        if size_bytes > limit_bytes {
+            return Err(FileProblem::TooLarge { limit_bytes });
+        }
+        if size_bytes > free_bytes {
+            return Err(FileProblem::Quota);
+        }
+        writer.write(piece).await?;
+    }
+    Ok(())
 }
 
 impl From<StoreError> for FileProblem {

@@ -6,7 +6,7 @@
 
 use super::{JobSource, Jobs, KnownJob, fault};
 use crate::keys::sealing_key;
-use crate::roster::Rights;
+use crate::rights_source::Rights;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;

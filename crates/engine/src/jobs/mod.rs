@@ -46,7 +46,7 @@ use crate::approvals::Approvals;
 use crate::catalog::LiveCatalog;
 use crate::events::EventRing;
 use crate::health::HealthMonitor;
-use crate::roster::{AbsentCaller, Rights, RosterLink};
+use crate::rights_source::{AbsentCaller, Rights, RightsSourceLink};
 use crate::shared_state::SharedState;
 use crate::skills::Skills;
 use arc_swap::ArcSwap;
@@ -80,7 +80,7 @@ pub struct Jobs {
     health: Arc<HealthMonitor>,
     skills: Arc<Skills>,
     approvals: Arc<Approvals>,
-    roster: Arc<RosterLink>,
+    rights_source: Arc<RightsSourceLink>,
     manifests: ArcSwap<WorkManifests>,
     slots: RunSlots,
     /// The runs that this process works on.
@@ -116,7 +116,7 @@ impl Jobs {
             health,
             skills,
             approvals,
-            roster: shared.roster.clone(),
+            rights_source: shared.rights_source.clone(),
             manifests: ArcSwap::default(),
             slots: RunSlots::default(),
             running: Mutex::default(),
@@ -173,7 +173,7 @@ impl Jobs {
             level: owner.level.as_deref(),
             identified_by: Some(&identified_by),
         };
-        self.roster.rights(absent).await
+        self.rights_source.rights(absent).await
     }
 
     /// Emits an event about a job.

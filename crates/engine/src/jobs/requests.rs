@@ -6,7 +6,7 @@ use super::schedule::new_run;
 use super::work_list::{WorkList, has_persona, size_of_json};
 use super::{JobSource, Jobs, KnownJob, MAX_TRIES, busy, check_size, fault};
 use crate::audit::Act;
-use crate::roster::Rights;
+use crate::rights_source::Rights;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -117,7 +117,7 @@ impl Jobs {
     }
 
     /// Changes the definition of a job that a request created. `expected_ms` is the time of the last change that the
-    /// caller knows of.
+    /// caller knows.
     pub async fn patch(
         &self,
         caller: &Caller,
@@ -188,7 +188,7 @@ impl Jobs {
     }
 
     /// Changes the state of a job: schedules it, starts it, ends or cancels it. `expected_ms` is the time of the last
-    /// change that the caller knows of.
+    /// change that the caller knows.
     pub async fn transition(
         self: &Arc<Self>,
         caller: &Caller,

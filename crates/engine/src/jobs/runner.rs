@@ -15,8 +15,8 @@ use toolbooth_core::event::EventKind;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::held::{HeldCall, HeldState};
 use toolbooth_core::job::{
-    EscalationActs, EscalationTrigger, JobDefinition, JobRecord, JobRunState, JobState, PartOutcome, RunPart,
-    RunRecord, RunSample, TaskRecord, TaskStatus,
+    EscalationActs, EscalationPolicy, EscalationTrigger, JobDefinition, JobRecord, JobRunState, JobState,
+    PartOutcome, RunPart, RunRecord, RunSample, TaskRecord, TaskStatus,
 };
 use toolbooth_core::retry::Repeat;
 use toolbooth_core::skill::StepError;
@@ -226,21 +226,7 @@ impl Jobs {
         let mut ended = RunRecord { state, error, ..run.clone() };
         let policy = definition.as_ref().map(|definition| definition.escalation_policy.clone());
         let policy = policy.unwrap_or_default();
-        let mut acts = EscalationActs::default();
-        if state == JobRunState::Succeeded
-            && let Some(definition) = &definition
-            && let Some(unmet) = judge_criteria(&mut ended, definition, now)
-        {
-            ended.state = JobRunState::Failed;
-            ended.error = Some(unmet);
-            acts = Self::escalate(&mut ended, &policy, EscalationTrigger::Criteria);
-        } else if state == JobRunState::Failed {
-            acts = Self::escalate(&mut ended, &policy, EscalationTrigger::Failed);
-            // Without a definition, a person ended the run.
-            if definition.is_some() {
-                acts = acts.and(Self::escalate_tasks(&mut ended, EscalationTrigger::Failed));
-            }
-        }
+        let acts = Self::judge_end(&mut ended, definition.as_ref(), &policy, now);
         if acts.hold && ended.state == JobRunState::Failed {
             if acts.pause {
                 self.pause_by_policy(&run.job).await?;
@@ -275,6 +261,32 @@ impl Jobs {
             }
         }
         Err(busy(&run.name))
+    }
+
+    /// Checks the acceptance criteria of a run that has ended, and escalates it if it failed.
+    fn judge_end(
+        ended: &mut RunRecord,
+        definition: Option<&JobDefinition>,
+        policy: &EscalationPolicy,
+        now_ms: i64,
+    ) -> EscalationActs {
+        if ended.state == JobRunState::Succeeded
+            && let Some(definition) = definition
+            && let Some(unmet) = judge_criteria(ended, definition, now_ms)
+        {
+            ended.state = JobRunState::Failed;
+            ended.error = Some(unmet);
+            return Self::escalate(ended, policy, EscalationTrigger::Criteria);
+        }
+        if ended.state != JobRunState::Failed {
+            return EscalationActs::default();
+        }
+        let acts = Self::escalate(ended, policy, EscalationTrigger::Failed);
+        // Without a definition, a person ended the run.
+        match definition {
+            Some(_) => acts.and(Self::escalate_tasks(ended, EscalationTrigger::Failed)),
+            None => acts,
+        }
     }
 
     fn announce_end(&self, run: &RunRecord) {

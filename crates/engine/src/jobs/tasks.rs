@@ -215,7 +215,7 @@ impl Jobs {
         }
     }
 
-    /// Changes the state of a task. `expected_ms` is the time of the last change that the caller knows of.
+    /// Changes the state of a task. `expected_ms` is the time of the last change that the caller knows.
     pub async fn transition_task(
         &self,
         caller: &Caller,
@@ -244,18 +244,7 @@ impl Jobs {
                     check_owner(caller, task)?;
                     task.clone()
                 }
-                None => TaskRecord {
-                    id: Uuid::now_v7(),
-                    manifest: known.manifest.clone(),
-                    definition: known.definition.clone(),
-                    owner: WorkOwner::of(caller),
-                    state: from,
-                    run: None,
-                    escalations: Vec::new(),
-                    ready_ms: None,
-                    created_ms: now,
-                    updated_ms: now,
-                },
+                None => first_record(&known, caller, now),
             };
             task.state = to;
             if from == TaskStatus::Draft {
@@ -332,6 +321,22 @@ impl Jobs {
 
 fn is_visible(caller: &Caller, task: &TaskRecord) -> bool {
     task.manifest.is_none() && on_owned_work(caller, &task.owner.user) == Permission::Granted
+}
+
+/// The first record of a task of a manifest, which belongs to the caller that advances it.
+fn first_record(known: &KnownTask, caller: &Caller, now_ms: i64) -> TaskRecord {
+    TaskRecord {
+        id: Uuid::now_v7(),
+        manifest: known.manifest.clone(),
+        definition: known.definition.clone(),
+        owner: WorkOwner::of(caller),
+        state: known.state(),
+        run: None,
+        escalations: Vec::new(),
+        ready_ms: None,
+        created_ms: now_ms,
+        updated_ms: now_ms,
+    }
 }
 
 fn check_owner(caller: &Caller, task: &TaskRecord) -> Result<(), Problem> {

@@ -3,7 +3,7 @@
 use super::rows::{WorkRecord, added, replaced};
 use super::work_end::{LEASE_MS, WAIT_MS, WorkEnd};
 use super::{Jobs, fault};
-use crate::roster::{Rights, rights_gone};
+use crate::rights_source::{Rights, rights_gone};
 use crate::skills::{PlanRun, RunLabel, StepObserver};
 use futures_util::future::BoxFuture;
 use serde_json::Value;

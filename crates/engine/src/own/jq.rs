@@ -9,14 +9,14 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 /// The longest filter, in characters.
 pub(super) const MAX_FILTER: usize = 2_000;
 /// How long a filter may take.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// The longest error message of a child, in bytes.
-const MAX_COMPLAINT: u64 = 1_000;
+const MAX_ERRORS: u64 = 1_000;
 
 /// The largest output of a filter, in bytes.
 const MAX_OUTPUT: usize = 64 << 20;
@@ -63,24 +63,13 @@ pub(super) async fn run(
     if filter.chars().count() > MAX_FILTER {
         return Err(JqFault::TooLong);
     }
-    let mut child = Command::new(executable)
-        .arg("jq-worker")
-        .arg(filter)
-        .env_clear()
-        // The allocator reserves address space in advance, which would count toward the memory limit.
-        .env("MIMALLOC_ARENA_RESERVE", "32M")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(JqFault::Unavailable)?;
-    let (Some(mut input), Some(output), Some(complaint)) =
+    let mut child = start_worker(executable, filter).map_err(JqFault::Unavailable)?;
+    let (Some(mut input), Some(output), Some(errors)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
         return Err(JqFault::Failed("it has no pipes".into()));
     };
-    let feeding = async move {
+    let writing = async move {
         // A filter that needs no input may end before it has read it.
         let _ = input.write_all(&text).await;
     };
@@ -90,13 +79,13 @@ pub(super) async fn run(
         let read = output.take(most).read_to_end(&mut out).await;
         (out, read.is_ok_and(|read| read as u64 == most))
     };
-    let hearing = async move {
-        let mut errors = Vec::new();
-        let _ = complaint.take(MAX_COMPLAINT).read_to_end(&mut errors).await;
-        String::from_utf8_lossy(&errors).trim().to_owned()
+    let reading_errors = async move {
+        let mut text = Vec::new();
+        let _ = errors.take(MAX_ERRORS).read_to_end(&mut text).await;
+        String::from_utf8_lossy(&text).trim().to_owned()
     };
     let work = async {
-        let rest = async { tokio::join!(feeding, hearing).1 };
+        let rest = async { tokio::join!(writing, reading_errors).1 };
         tokio::pin!(reading, rest);
         let (out, is_full, errors) = tokio::select! {
             (out, is_full) = &mut reading => match is_full {
@@ -131,6 +120,21 @@ pub(super) async fn run(
         Ok(Err(fault)) => Err(fault),
         Err(_) => Err(JqFault::Deadline),
     }
+}
+
+/// Starts the process that runs a filter.
+fn start_worker(executable: &Path, filter: &str) -> std::io::Result<Child> {
+    Command::new(executable)
+        .arg("jq-worker")
+        .arg(filter)
+        .env_clear()
+        // The allocator reserves address space in advance, which would count toward the memory limit.
+        .env("MIMALLOC_ARENA_RESERVE", "32M")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
 }
 
 /// The length of the longest prefix that does not end within a character.

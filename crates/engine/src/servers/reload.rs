@@ -11,7 +11,9 @@ use std::sync::Arc;
 use tokio::sync::MutexGuard;
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
+use toolbooth_core::server::ServerEntry;
 use toolbooth_store::StoreError;
+use toolbooth_upstream::http::ServerCredential;
 use toolbooth_upstream::{ServerState, Start, Supervised};
 use toolbooth_wire::Era;
 
@@ -31,7 +33,7 @@ pub struct ReloadReport {
     pub unchanged: usize,
 }
 
-/// What the store knows of the servers that are about to start.
+/// The cached records of the servers that are about to start.
 #[derive(Default)]
 struct KnownDiscoveries {
     /// Their cached discoveries.
@@ -95,42 +97,16 @@ impl Servers {
                     after.insert(name, ManagedServer::Idle(state));
                 }
                 DesiredState::Run(entry, credential) => {
-                    let found = known.cached.get(&name);
-                    match found {
+                    updates.push(match known.cached.get(&name) {
                         Some((_, cached)) => {
-                            let (entry, cached) = (entry.clone(), cached.clone());
-                            updates.push(CatalogUpdate::Cached { entry, cached });
+                            CatalogUpdate::Cached { entry: entry.clone(), cached: cached.clone() }
                         }
                         // Another server may have been cached under this name: its tools must not be shown.
-                        None => updates.push(CatalogUpdate::Removed(name.clone())),
-                    }
-                    if was_known {
-                        report.restarted.push(name.clone())
-                    } else {
-                        report.added.push(name.clone())
-                    }
-                    let hint = found.and_then(|(era, _)| *era);
-                    let is_new = found.is_none() && !self.catalog.load().servers().contains_key(&name);
-                    // A lazy server whose tools are unknown could not be called: it is started once to list them.
-                    let start = match entry.auto_connect && (is_new || !entry.lazy) {
-                        true => Start::AtOnce,
-                        false => Start::OnDemand,
-                    };
-                    if start == Start::AtOnce {
-                        self.emit_state(&name, &ServerState::Connecting);
-                    }
-                    let server = Supervised::start(entry, hint, credential, start, &self.supervision);
-                    if start == Start::AtOnce && !server.entry.lazy {
-                        let knowledge = match is_new {
-                            true if known.without_connection.contains(&name) => Knowledge::NoConnection,
-                            true => Knowledge::Nothing,
-                            false => Knowledge::Cached,
-                        };
-                        self.catalog.add_starting(&server, knowledge);
-                        if knowledge == Knowledge::Nothing {
-                            slow_start::observe(&server, self.store.clone(), self.clock.clone());
-                        }
-                    }
+                        None => CatalogUpdate::Removed(name.clone()),
+                    });
+                    let list = if was_known { &mut report.restarted } else { &mut report.added };
+                    list.push(name.clone());
+                    let server = self.start_server(&name, entry, credential, &known);
                     after.insert(name, ManagedServer::Running { hash, server });
                 }
             }
@@ -147,6 +123,40 @@ impl Servers {
         self.catalog.update(CatalogUpdate::Batch(updates)).await;
         futures_util::future::join_all(leaving.iter().map(|server| server.stop())).await;
         report
+    }
+
+    /// Starts a server, or waits for the first call if that is enough.
+    fn start_server(
+        &self,
+        name: &ServerName,
+        entry: Arc<ServerEntry>,
+        credential: ServerCredential,
+        known: &KnownDiscoveries,
+    ) -> Arc<Supervised> {
+        let cached = known.cached.get(name);
+        let hint = cached.and_then(|(era, _)| *era);
+        let is_new = cached.is_none() && !self.catalog.load().servers().contains_key(name);
+        // A lazy server whose tools are unknown could not be called: it is started once to list them.
+        let start = match entry.auto_connect && (is_new || !entry.lazy) {
+            true => Start::AtOnce,
+            false => Start::OnDemand,
+        };
+        if start == Start::AtOnce {
+            self.emit_state(name, &ServerState::Connecting);
+        }
+        let server = Supervised::start(entry, hint, credential, start, &self.supervision);
+        if start == Start::AtOnce && !server.entry.lazy {
+            let knowledge = match is_new {
+                true if known.without_connection.contains(name) => Knowledge::NoConnection,
+                true => Knowledge::Nothing,
+                false => Knowledge::Cached,
+            };
+            self.catalog.add_starting(&server, knowledge);
+            if knowledge == Knowledge::Nothing {
+                slow_start::observe(&server, self.store.clone(), self.clock.clone());
+            }
+        }
+        server
     }
 
     /// The cached discoveries of servers that are about to start.

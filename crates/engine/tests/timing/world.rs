@@ -17,7 +17,7 @@ use toolbooth_core::retry::{Jitter, RetryTerms};
 use toolbooth_core::server::{EraChoice, ServerEntry, SideEffects, Transport};
 use toolbooth_engine::{
     AbsentCaller, Answer, CallRequest, DesiredServer, DesiredState, Engine, EngineOptions, FileStorage,
-    LoadedManifests, QuestionHandling, Rights, Roster, Terms,
+    LoadedManifests, QuestionHandling, Rights, RightsSource, Terms,
 };
 use toolbooth_store::{MemoryStore, Retention};
 use toolbooth_upstream::CallLink;
@@ -51,7 +51,7 @@ impl TimeSource for PausedTime {
 struct EveryoneIsOwner;
 
 #[async_trait]
-impl Roster for EveryoneIsOwner {
+impl RightsSource for EveryoneIsOwner {
     async fn rights(&self, caller: AbsentCaller<'_>) -> Rights {
         Rights::Known(Arc::new(Caller::owner(caller.user)))
     }
@@ -171,13 +171,13 @@ impl Setup {
         let desired: Vec<DesiredServer> = entries.into_iter().map(desired).collect();
         let engine = Engine::start(options, terms, store, files, open_context, desired).await;
         let engine = engine.expect("it starts");
-        let roster: Arc<dyn Roster> = Arc::new(EveryoneIsOwner);
-        engine.set_roster(&roster);
+        let rights_source: Arc<dyn RightsSource> = Arc::new(EveryoneIsOwner);
+        engine.set_rights_source(&rights_source);
         let entries = manifests.into();
         engine.catalog().set_manifests(LoadedManifests { entries, ..LoadedManifests::default() }).await;
         let caller = Arc::new(Caller::owner("ann"));
         engine.catalog().wait_for_servers(&caller).await;
-        World { engine, caller, _roster: roster }
+        World { engine, caller, _rights_source: rights_source }
     }
 }
 
@@ -198,7 +198,7 @@ fn manifest(name: &str, overlay: Overlay) -> Manifest {
 pub struct World {
     pub engine: Arc<Engine>,
     pub caller: Arc<Caller>,
-    _roster: Arc<dyn Roster>,
+    _rights_source: Arc<dyn RightsSource>,
 }
 
 /// A request for a tool.

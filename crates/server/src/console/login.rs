@@ -80,7 +80,7 @@ pub(super) async fn begin(State(rest): State<RestState>, headers: HeaderMap) -> 
 }
 
 async fn begun(rest: &RestState, headers: &HeaderMap) -> Result<Response, LoginRefusal> {
-    let authenticator = &rest.door.authenticator;
+    let authenticator = &rest.front_end.authenticator;
     let client = authenticator.console_client().ok_or(LoginError::NotConfigured)?;
     let base = authenticator.resource().base(headers).ok_or(LoginError::NotConfigured)?;
     let scheme = CookieScheme::of(&base);
@@ -100,7 +100,7 @@ pub(super) async fn finish(State(rest): State<RestState>, request: Request) -> R
     };
     // An answer that does not belong to the sign-in of this browser does not end it.
     let ends_sign_in = !matches!(refusal, LoginRefusal::Login(LoginError::Foreign));
-    let authenticator = &rest.door.authenticator;
+    let authenticator = &rest.front_end.authenticator;
     if is_bad_answer(&refusal)
         && let Some(throttled) =
             authenticator.note_failed_login(via_of(&parts), parts.uri.query().unwrap_or_default())
@@ -126,7 +126,7 @@ pub(super) async fn finish(State(rest): State<RestState>, request: Request) -> R
 
 async fn finished(rest: &RestState, parts: &Parts) -> Result<Response, LoginRefusal> {
     let headers = &parts.headers;
-    let authenticator = &rest.door.authenticator;
+    let authenticator = &rest.front_end.authenticator;
     let client = authenticator.console_client().ok_or(LoginError::NotConfigured)?;
     let answer = LoginAnswer::read(parts.uri.query().unwrap_or_default())?;
     let login = open_record(rest, headers, &answer.state).await?;
@@ -138,12 +138,12 @@ async fn finished(rest: &RestState, parts: &Parts) -> Result<Response, LoginRefu
     let tokens = client.exchange(answer, &login).await?;
     drop(turn);
 
-    let clock = rest.door.engine.clock();
+    let clock = rest.engine().clock();
     let expires = authenticator.check_login(tokens.id_token.expose(), &login.nonce, clock).await?;
     // The session has neither persona nor compliance level; each of its requests names its own.
     let no_headers = HeaderMap::new();
     let request = IdentifyRequest::Console { headers: &no_headers, id_token: tokens.id_token.expose(), via };
-    let caller = rest.door.identify(request).await?;
+    let caller = rest.front_end.identify(request).await?;
     rest.console_logins.complete(&login).await?;
 
     let scheme = CookieScheme::of(&login.redirect_uri);

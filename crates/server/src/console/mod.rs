@@ -94,7 +94,7 @@ async fn file_or_page(
     uri: Uri,
 ) -> Result<Response, ProblemDocument> {
     let mut response = file(headers, uri).await?;
-    headers::allow_frames(&mut response, &rest.door.engine.terms().results.iframe_hosts);
+    headers::allow_frames(&mut response, &rest.engine().terms().results.iframe_hosts);
     Ok(response)
 }
 

@@ -61,7 +61,7 @@ pub(super) async fn code(
         let message = "codes for the console are made only for `toolbooth console`, over the control socket";
         return Err(refused("auth.owner-code", message));
     }
-    let public_url = rest.door.authenticator.resource().public_url.clone();
+    let public_url = rest.front_end.authenticator.resource().public_url.clone();
     let code = match rest.is_owners_alone() {
         true => Some(rest.owner_browsers.make_code()?.expose().to_owned()),
         false => None,
@@ -98,7 +98,7 @@ pub(super) async fn open(
     let OwnerCodeBody { code } = body(&text, EXAMPLE)?;
     let (via, source) = (via_of(&parts.extensions), source_of(&parts.extensions));
     let Some(secret) = rest.owner_browsers.exchange(&code)? else {
-        if let Some(throttled) = rest.door.authenticator.note_failed_login(via, &code) {
+        if let Some(throttled) = rest.front_end.authenticator.note_failed_login(via, &code) {
             return Ok(refuse(&rest, &throttled, &parts));
         }
         record_refusal(&rest, &source, "POST /console/owner");
@@ -106,14 +106,14 @@ pub(super) async fn open(
     };
     let no_headers = HeaderMap::new();
     let request = IdentifyRequest::Http { headers: &no_headers, resource: RequestedResource::Api, via };
-    let caller = match rest.door.identify(request).await {
+    let caller = match rest.front_end.identify(request).await {
         Ok(caller) => caller,
         Err(unidentified) => return Ok(refuse(&rest, &unidentified, &parts)),
     };
     // If its audit row cannot be written, the browser does not get the cookie.
     let act = Act::new(AuditKind::Session, &caller.user, "signed-in");
     let act = act.with(&[("method", "owner-code"), ("source", &source)]);
-    rest.door.engine.audit().record_act(act).await?;
+    rest.engine().audit().record_act(act).await?;
     let origin = parts.headers.get(ORIGIN).and_then(|origin| origin.to_str().ok()).unwrap_or_default();
     let value = Some((secret.expose(), BROWSER_LIFETIME));
     let cookie = ConsoleCookie::Owner.set(&parts.headers, CookieScheme::of(origin), value);
@@ -131,7 +131,7 @@ fn via_of(extensions: &http::Extensions) -> Ingress {
 /// Records a bad code. Repetitions from one address are counted, not written one by one.
 fn record_refusal(rest: &RestState, source: &str, attempt: &str) {
     let code = "auth.owner-code";
-    rest.door.engine.audit().record_refusal(RefusedAttempt { code, source, user: None, attempt });
+    rest.engine().audit().record_refusal(RefusedAttempt { code, source, user: None, attempt });
 }
 
 fn refused(code: &'static str, message: &str) -> ProblemDocument {

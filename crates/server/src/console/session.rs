@@ -71,7 +71,7 @@ pub(super) async fn show(
     headers: HeaderMap,
     _: NoQuery,
 ) -> Result<Response, ProblemDocument> {
-    let session = match rest.door.authenticator.is_local() {
+    let session = match rest.front_end.authenticator.is_local() {
         true => None,
         false => {
             let (sessions, public) = (&rest.console_sessions, rest.public_scheme());
@@ -92,7 +92,7 @@ pub(super) async fn open(
     copy.headers_mut().clone_from(&parts.headers);
     let JsonBody(text) = JsonBody::from_request(copy, &rest).await?;
     let SignInBody { token } = body(&text, EXAMPLE)?;
-    let authenticator = &rest.door.authenticator;
+    let authenticator = &rest.front_end.authenticator;
     if authenticator.is_local() {
         return Ok(answer(&rest, None, None));
     }
@@ -115,7 +115,7 @@ pub(super) async fn open(
     };
     let via = parts.extensions.get::<PeerInfo>().map(PeerInfo::via).unwrap_or_default();
     let request = IdentifyRequest::Http { headers: &headers, resource: RequestedResource::Api, via };
-    let caller = match rest.door.identify(request).await {
+    let caller = match rest.front_end.identify(request).await {
         Ok(caller) => caller,
         Err(unidentified) => return Ok(refuse(&rest, &unidentified, &parts)),
     };
@@ -186,8 +186,8 @@ async fn sign_out(
 
 /// The page at which a user who signed in at the identity provider can sign out there.
 async fn provider_sign_out(rest: &RestState, headers: &HeaderMap) -> Option<String> {
-    let client = rest.door.authenticator.console_client()?;
-    let base = rest.door.authenticator.resource().base(headers)?;
+    let client = rest.front_end.authenticator.console_client()?;
+    let base = rest.front_end.authenticator.resource().base(headers)?;
     client.end_session_url(&format!("{base}/console/")).await
 }
 
@@ -196,7 +196,7 @@ fn answer(rest: &RestState, session: Option<ConsoleSession>, cookie: Option<Head
 }
 
 fn view(rest: &RestState, session: Option<ConsoleSession>) -> ConsoleSignInView {
-    let authenticator = &rest.door.authenticator;
+    let authenticator = &rest.front_end.authenticator;
     ConsoleSignInView {
         mode: authenticator.mode_name(),
         session: session.map(SessionView::from),
@@ -216,7 +216,7 @@ fn respond(view: &ConsoleSignInView, cookie: Option<HeaderValue>) -> Response {
 
 /// The scheme that cookies must have. In `local` mode there are none.
 fn cookie_scheme(rest: &RestState) -> Option<CookieScheme> {
-    rest.public_scheme().filter(|_| !rest.door.authenticator.is_local())
+    rest.public_scheme().filter(|_| !rest.front_end.authenticator.is_local())
 }
 
 /// The scheme of the console's own page. The guard has checked that the Origin is one that may call the gateway; for

@@ -41,13 +41,13 @@ pub(super) async fn record(
         SessionCredential::Proxy => "proxy",
     };
     let act = Act::new(AuditKind::Session, user, change.outcome());
-    rest.door.engine.audit().record_act(act.with(&[("method", method), ("source", source)])).await
+    rest.engine().audit().record_act(act.with(&[("method", method), ("source", source)])).await
 }
 
 /// Records a failed sign-in at the identity provider. Repetitions from one address are counted, not written one by one.
 pub(super) fn record_failure(rest: &RestState, code: &'static str, source: &str) {
     let attempt = PROVIDER_SIGN_IN;
-    rest.door.engine.audit().record_refusal(RefusedAttempt { code, source, user: None, attempt });
+    rest.engine().audit().record_refusal(RefusedAttempt { code, source, user: None, attempt });
 }
 
 /// The peer of a request, for people.

@@ -1,6 +1,6 @@
-//! Stage 1, identify: establishes the caller of a request, for all doors. Requests cannot name their caller.
+//! Stage 1, identify: establishes the caller of a request, for all front ends. Requests cannot name their caller.
 //!
-//! A door passes the headers, or that the request came over the local socket, and gets a caller or an error. The mode
+//! A front end passes the headers, or that the request came over the local socket, and gets a caller or an error. The mode
 //! decides who the user is, the directory decides what the user may see.
 
 mod absent;
@@ -75,7 +75,7 @@ pub enum IdentifyMode {
     Jwt(Box<jwt::Jwt>),
 }
 
-/// What a door knows about the caller of a request.
+/// What a front end knows about the caller of a request.
 #[derive(Debug, Clone, Copy)]
 pub enum IdentifyRequest<'a> {
     /// An HTTP request.
@@ -241,7 +241,7 @@ impl Authenticator {
         self.revoked.subscribe()
     }
 
-    /// Identifies the caller of a request. All doors use this function. `book` has the tokens that the gateway issued.
+    /// Identifies the caller of a request. All front ends use this function. `book` has the tokens that the gateway issued.
     pub async fn identify(
         &self,
         request: IdentifyRequest<'_>,

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// Number of bad credentials that an address may send before it has to wait.
 const BURST: u32 = 20;
-/// The time after which an address may try once more.
+/// The time after which an address may try again.
 const REGROW: Duration = Duration::from_secs(3);
 /// Maximum number of tracked addresses; beyond it, the oldest entries are dropped.
 const MAX_ADDRESSES: usize = 4_096;

@@ -1,6 +1,6 @@
 //! Batches of messages, which only revision 2025-03-26 allows.
 
-use super::Door;
+use super::FrontEndState;
 use super::client::McpClient;
 use super::immediate_reply::reply_chunks;
 use super::long::joined;
@@ -35,13 +35,13 @@ pub(super) fn needs_session() -> RpcError {
 
 /// Serves a batch over HTTP.
 pub(super) async fn serve(
-    door: &Arc<Door>,
+    front_end: &Arc<FrontEndState>,
     caller: &Arc<Caller>,
     headers: &HeaderMap,
     text: &Bytes,
 ) -> Response<ResponseBody> {
-    let answered = match session_of(door, caller, headers, None).await {
-        Ok(session) => answers(door, caller, session, text).await,
+    let answered = match session_of(front_end, caller, headers, None).await {
+        Ok(session) => answers(front_end, caller, session, text).await,
         Err(_) => Err(needs_session()),
     };
     match answered {
@@ -55,7 +55,7 @@ pub(super) async fn serve(
 /// that the client cannot be asked anything: the answers are sent together, so a question could not reach the client
 /// before the answer that depends on it.
 pub(super) async fn answers(
-    door: &Arc<Door>,
+    front_end: &Arc<FrontEndState>,
     caller: &Arc<Caller>,
     session: Arc<LegacySession>,
     text: &Bytes,
@@ -69,7 +69,7 @@ pub(super) async fn answers(
     };
     let mut client = McpClient::of_session(session.clone(), caller);
     client.facts = Arc::new(unaskable(&client.facts));
-    let each = elements.iter().map(|element| one_of_batch(door, &client, &session, element.bytes()));
+    let each = elements.iter().map(|element| one_of_batch(front_end, &client, &session, element.bytes()));
     let each: Vec<Bytes> = futures_util::future::join_all(each).await.into_iter().flatten().collect();
     let Some((first, rest)) = each.split_first() else { return Ok(None) };
     let mut out = BytesMut::from(&b"["[..]);
@@ -92,7 +92,7 @@ fn unaskable(facts: &ClientFacts) -> ClientFacts {
 }
 
 async fn one_of_batch(
-    door: &Arc<Door>,
+    front_end: &Arc<FrontEndState>,
     client: &McpClient,
     session: &LegacySession,
     text: &Bytes,
@@ -101,21 +101,21 @@ async fn one_of_batch(
         Err(unreadable) => return Some(write_error(unreadable.id.as_ref(), &unreadable.error)),
         Ok(Message::Notification(notification)) => {
             if let Some(request) = apply_notification(session, &notification) {
-                door.cancel_elsewhere(session, &request).await;
+                front_end.cancel_elsewhere(session, &request).await;
             }
             return None;
         }
         Ok(Message::Response(response)) => {
             if let Some(id) = response.id {
                 // A batch has no answer for a response.
-                let _ = door.deliver_answer(session, &id, response.outcome).await;
+                let _ = front_end.deliver_answer(session, &id, response.outcome).await;
             }
             return None;
         }
         Ok(Message::Request(request)) => request,
     };
     let meta = RequestMeta::of(request.params.as_ref()).unwrap_or_default();
-    match methods::begin(door, client, &request, meta, None).await {
+    match methods::begin(front_end, client, &request, meta, None).await {
         Err(error) => Some(write_error(Some(&request.id), &error)),
         Ok(MethodOutcome::Ready(reply)) => {
             let chunks: Vec<Bytes> = reply_chunks(&request.id, reply, client.era()).into();

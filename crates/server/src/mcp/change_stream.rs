@@ -1,6 +1,6 @@
 //! Change streams: `subscriptions/listen` for modern clients, the GET stream for legacy ones.
 
-use super::Door;
+use super::FrontEndState;
 use super::client::McpClient;
 use super::streams::StreamPermit;
 use crate::identify::{IdentifyRequest, RequestedResource};
@@ -131,7 +131,7 @@ pub enum StreamCredentials {
 /// A stream of change notifications for one client.
 #[derive(Debug)]
 pub struct ChangeStream {
-    door: Arc<Door>,
+    front_end: Arc<FrontEndState>,
     client: McpClient,
     credentials: StreamCredentials,
     filter: ChangeFilter,
@@ -152,24 +152,24 @@ pub struct ChangeStream {
 impl ChangeStream {
     /// Opens a stream if its user's quota allows it. Subscribes to resources at their servers.
     pub async fn open(
-        door: &Arc<Door>,
+        front_end: &Arc<FrontEndState>,
         client: &McpClient,
         credentials: StreamCredentials,
         mut filter: ChangeFilter,
         id: Option<Id>,
     ) -> Result<Self, RpcError> {
-        let permit = door.streams.take(&client.caller.user)?;
-        let changes = door.engine.catalog().changes();
-        let revoked = door.authenticator.revoked();
+        let permit = front_end.streams.take(&client.caller.user)?;
+        let changes = front_end.engine.catalog().changes();
+        let revoked = front_end.authenticator.revoked();
         let mut subscribed = Vec::new();
         for uri in filter.uris.clone() {
-            match door.engine.subscriptions().subscribe(&client.caller, &client.facts, &uri).await {
+            match front_end.engine.subscriptions().subscribe(&client.caller, &client.facts, &uri).await {
                 Ok(()) => subscribed.push(uri),
                 Err(_) => drop(filter.uris.remove(&uri)),
             }
         }
         let mut stream = Self {
-            door: door.clone(),
+            front_end: front_end.clone(),
             client: client.clone(),
             credentials,
             filter,
@@ -207,7 +207,7 @@ impl ChangeStream {
             // Received changes stay in `pending`, because the caller may drop this future at any await.
             self.identify_again().await?;
             while let Some(change) = self.pending.pop_front() {
-                if !self.filter.wants(&change, &self.client, &self.door.engine.catalog().load()) {
+                if !self.filter.wants(&change, &self.client, &self.front_end.engine.catalog().load()) {
                     continue;
                 }
                 match &change {
@@ -241,7 +241,7 @@ impl ChangeStream {
                     Err(RecvError::Closed) => return None,
                 },
                 () = sleep_until(self.recheck_at) => self.pending.extend(every_list()),
-                () = self.door.stop.cancelled() => return None,
+                () = self.front_end.stop.cancelled() => return None,
                 // The client has to connect again, with a credential that is still valid.
                 user = self.revoked.recv() => match user {
                     Ok(user) if *user != *self.client.caller.user => continue,
@@ -265,7 +265,7 @@ impl ChangeStream {
                 IdentifyRequest::Socket { persona: self.client.caller.persona_name() }
             }
         };
-        let caller = self.door.identify(request).await.ok()?;
+        let caller = self.front_end.identify(request).await.ok()?;
         if caller.user != self.client.caller.user {
             return None;
         }
@@ -278,8 +278,8 @@ impl ChangeStream {
         };
         self.client.caller = match &self.client.session {
             Some(session) => {
-                if !self.door.authenticator.is_local() {
-                    self.door.leave_folder(session);
+                if !self.front_end.authenticator.is_local() {
+                    self.front_end.leave_folder(session);
                 }
                 session.caller_now(&caller)
             }
@@ -293,7 +293,7 @@ impl ChangeStream {
         if !self.filter.wants_list(kind) {
             return false;
         }
-        let list = self.door.engine.exposure().listed(
+        let list = self.front_end.engine.exposure().listed(
             kind,
             &self.client.caller,
             &self.client.facts,
@@ -333,7 +333,7 @@ impl ChangeStream {
 impl Drop for ChangeStream {
     fn drop(&mut self) {
         for uri in &self.subscribed {
-            self.door.engine.subscriptions().unsubscribe(&self.client.caller, uri);
+            self.front_end.engine.subscriptions().unsubscribe(&self.client.caller, uri);
         }
     }
 }

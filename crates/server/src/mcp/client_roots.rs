@@ -5,7 +5,7 @@
 //! for the owner of a gateway in `local` mode, over a loopback connection: the path of another machine has no meaning
 //! here.
 
-use super::Door;
+use super::FrontEndState;
 use super::session::LegacySession;
 use crate::identify::MAX_FOLDER;
 use crate::peer::Ingress;
@@ -86,7 +86,7 @@ async fn folder_with_servers(paths: Vec<PathBuf>) -> Option<Arc<str>> {
     None
 }
 
-impl Door {
+impl FrontEndState {
     /// Whether the folder that a client names is one of this machine, and the client is the owner's.
     fn has_folders_for(&self, via: Ingress) -> bool {
         let is_local = matches!(via, Ingress::Network(address) if address.to_canonical().is_loopback());

@@ -1,6 +1,6 @@
 //! MCP over HTTP: one endpoint for both eras.
 
-use super::Door;
+use super::FrontEndState;
 use super::change_stream::{ChangeFilter, ChangeStream, StreamCredentials};
 use super::client::{McpClient, modern_facts};
 use super::client_roots::RootsQuestion;
@@ -22,6 +22,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 use std::pin::pin;
@@ -63,20 +64,20 @@ impl Arrival<'_> {
 
 /// Serves one request to the endpoint.
 pub async fn serve(
-    door: Arc<Door>,
+    front_end: Arc<FrontEndState>,
     request: Request<RequestBody>,
     persona: Option<&str>,
     peer: &PeerInfo,
 ) -> Response<ResponseBody> {
     let resource = RequestedResource::Mcp { persona };
     let asked = IdentifyRequest::Http { headers: request.headers(), resource, via: peer.via() };
-    let identified = pin!(door.identify(asked)).await;
+    let identified = pin!(front_end.identify(asked)).await;
     let caller = match identified {
         Ok(caller) => caller,
         Err(unidentified) => {
             let attempt = attempt(request.method(), request.uri().path());
-            door.note_refusal(&unidentified, &peer.source(), &attempt);
-            return unauthorized(&door, &unidentified, &request);
+            front_end.note_refusal(&unidentified, &peer.source(), &attempt);
+            return unauthorized(&front_end, &unidentified, &request);
         }
     };
     if let Err(problem) = peer.assign_to(&caller) {
@@ -92,22 +93,22 @@ pub async fn serve(
         }
     };
     let caller = with_forwarded_headers(
-        door.engine.servers().wanted_headers().as_deref().map(Vec::as_slice),
+        front_end.engine.servers().wanted_headers().as_deref().map(Vec::as_slice),
         caller,
         request.headers(),
     );
     let arrival = Arrival { peer, persona };
     match *request.method() {
-        Method::POST => pin!(post(door, caller, request, arrival)).await,
-        Method::GET => Box::pin(get(&door, &caller, request.headers(), arrival)).await,
-        Method::DELETE => Box::pin(delete(&door, &caller, request.headers())).await,
+        Method::POST => pin!(post(front_end, caller, request, arrival)).await,
+        Method::GET => Box::pin(get(&front_end, &caller, request.headers(), arrival)).await,
+        Method::DELETE => Box::pin(delete(&front_end, &caller, request.headers())).await,
         _ => not_allowed(),
     }
 }
 
 /// The response to a request that could not be identified, with a pointer to where the client can get a token.
 fn unauthorized(
-    door: &Door,
+    front_end: &FrontEndState,
     unidentified: &Unidentified,
     request: &Request<RequestBody>,
 ) -> Response<ResponseBody> {
@@ -119,7 +120,7 @@ fn unauthorized(
     let error = RpcError::new(code, unidentified.to_string()).with_data(RawJson::from_value(&data));
     let mut response = failure(unidentified.status(), None, &error);
     unidentified.set_response_headers(
-        &door.authenticator.resource(),
+        &front_end.authenticator.resource(),
         request.headers(),
         request.uri().path(),
         response.headers_mut(),
@@ -128,45 +129,26 @@ fn unauthorized(
 }
 
 async fn post(
-    door: Arc<Door>,
+    front_end: Arc<FrontEndState>,
     caller: Arc<Caller>,
     request: Request<RequestBody>,
     arrival: Arrival<'_>,
 ) -> Response<ResponseBody> {
     let (head, body) = request.into_parts();
-    let json = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let is_json = |kind: &str| {
-        let start = kind.trim_start().as_bytes().get(..JSON.len());
-        start.is_some_and(|start| start.eq_ignore_ascii_case(JSON.as_bytes()))
-    };
-    if !json.is_some_and(is_json) {
-        let error = RpcError::new(INVALID_REQUEST, "Invalid Request: Content-Type must be application/json");
+    if let Err(why) = check_content(&head.headers) {
+        let error = RpcError::new(INVALID_REQUEST, why);
         return failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, &error);
     }
-    if let Some(coding) = content_coding(&head.headers) {
-        let why = format!("Invalid Request: Content-Encoding {coding} is not supported");
-        return failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, None, &RpcError::new(INVALID_REQUEST, why));
-    }
-    let read = pin!(read_body(body, door.body_limit)).await;
+    let read = pin!(read_body(body, front_end.body_limit)).await;
     let text = match read {
         Ok(text) => text,
-        Err(BodyReadError::TooLong) => {
-            let why = format!("Invalid Request: the body is over {} bytes", door.body_limit);
-            return failure(StatusCode::PAYLOAD_TOO_LARGE, None, &RpcError::new(INVALID_REQUEST, why));
-        }
-        Err(BodyReadError::TooSlow) => {
-            let data = serde_json::json!({"toolbooth": {"code": "request.too-slow"}});
-            let error = RpcError::new(INVALID_REQUEST, "Invalid Request: the body arrived too slowly");
-            let error = error.with_data(RawJson::from_value(&data));
-            return closing(failure(StatusCode::REQUEST_TIMEOUT, None, &error));
-        }
-        Err(BodyReadError::BrokenOff) => return plain(StatusCode::BAD_REQUEST),
+        Err(error) => return unread(error, front_end.body_limit),
     };
     if text.trim_ascii_start().first() == Some(&b'[') {
         if let Err(error) = strict::check(&text) {
             return failure(StatusCode::BAD_REQUEST, None, &error);
         }
-        return Box::pin(super::batch::serve(&door, &caller, &head.headers, &text)).await;
+        return Box::pin(super::batch::serve(&front_end, &caller, &head.headers, &text)).await;
     }
     let message = match Message::parse_strictly(&text) {
         Ok(message) => message,
@@ -176,15 +158,15 @@ async fn post(
     };
     match message {
         Message::Request(request) => {
-            pin!(serve_request(&door, &caller, &head.headers, request, arrival)).await
+            pin!(serve_request(&front_end, &caller, &head.headers, request, arrival)).await
         }
         Message::Notification(notification) => {
-            pin!(serve_notification(&door, &caller, &head.headers, notification)).await
+            pin!(serve_notification(&front_end, &caller, &head.headers, notification)).await
         }
-        Message::Response(response) => match session_of(&door, &caller, &head.headers, None).await {
+        Message::Response(response) => match session_of(&front_end, &caller, &head.headers, None).await {
             Ok(session) => {
                 let Some(id) = response.id else { return plain(StatusCode::ACCEPTED) };
-                match Box::pin(door.deliver_answer(&session, &id, response.outcome)).await {
+                match Box::pin(front_end.deliver_answer(&session, &id, response.outcome)).await {
                     Ok(()) => plain(StatusCode::ACCEPTED),
                     Err(why) => undelivered(why),
                 }
@@ -194,9 +176,42 @@ async fn post(
     }
 }
 
+/// Checks that the headers announce plain JSON, and returns why not.
+fn check_content(headers: &HeaderMap) -> Result<(), Cow<'static, str>> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let is_json = |kind: &str| {
+        let start = kind.trim_start().as_bytes().get(..JSON.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(JSON.as_bytes()))
+    };
+    if !kind.is_some_and(is_json) {
+        return Err("Invalid Request: Content-Type must be application/json".into());
+    }
+    match content_coding(headers) {
+        Some(coding) => Err(format!("Invalid Request: Content-Encoding {coding} is not supported").into()),
+        None => Ok(()),
+    }
+}
+
+/// The answer to a request whose body could not be read.
+fn unread(error: BodyReadError, body_limit: usize) -> Response<ResponseBody> {
+    match error {
+        BodyReadError::TooLong => {
+            let why = format!("Invalid Request: the body is over {body_limit} bytes");
+            failure(StatusCode::PAYLOAD_TOO_LARGE, None, &RpcError::new(INVALID_REQUEST, why))
+        }
+        BodyReadError::TooSlow => {
+            let data = serde_json::json!({"toolbooth": {"code": "request.too-slow"}});
+            let error = RpcError::new(INVALID_REQUEST, "Invalid Request: the body arrived too slowly");
+            let error = error.with_data(RawJson::from_value(&data));
+            closing(failure(StatusCode::REQUEST_TIMEOUT, None, &error))
+        }
+        BodyReadError::BrokenOff => plain(StatusCode::BAD_REQUEST),
+    }
+}
+
 /// Serves a request. The way the client starts decides its era; everything else is in the body.
 async fn serve_request(
-    door: &Arc<Door>,
+    front_end: &Arc<FrontEndState>,
     caller: &Arc<Caller>,
     headers: &HeaderMap,
     request: toolbooth_wire::Request,
@@ -209,7 +224,7 @@ async fn serve_request(
         Err(error) => return refuse(error),
     };
     if request.method == "initialize" && !meta.is_modern() {
-        return Box::pin(initialize(door, caller, &request)).await;
+        return Box::pin(initialize(front_end, caller, &request)).await;
     }
     let header = headers.get(&mirror::PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
     let modern_header = header.is_some_and(|version| match Revision::from_name(version) {
@@ -222,7 +237,7 @@ async fn serve_request(
             Ok(client) => client,
             Err(error) => {
                 if error.code == HEADER_MISMATCH {
-                    door.engine.audit().record_refusal(RefusedAttempt {
+                    front_end.engine.audit().record_refusal(RefusedAttempt {
                         code: "request.header-mismatch",
                         source: &peer.source(),
                         user: Some(&caller.user),
@@ -232,16 +247,16 @@ async fn serve_request(
                 return refuse(error);
             }
         };
-        Box::pin(door.visit_folder(&client.caller, peer.via())).await;
-        return pin!(begin(door, &client, headers, request, meta, arrival)).await;
+        Box::pin(front_end.visit_folder(&client.caller, peer.via())).await;
+        return pin!(begin(front_end, &client, headers, request, meta, arrival)).await;
     }
-    let session = match session_of(door, caller, headers, Some(&request.id)).await {
+    let session = match session_of(front_end, caller, headers, Some(&request.id)).await {
         Ok(session) => session,
         Err(response) => return *response,
     };
-    if let Some(question) = door.roots_question(&session, &request.method, headers, peer.via()).await {
+    if let Some(question) = front_end.roots_question(&session, &request.method, headers, peer.via()).await {
         let asking = AskingRequest {
-            door: door.clone(),
+            front_end: front_end.clone(),
             session,
             caller: caller.clone(),
             headers: headers.clone(),
@@ -251,12 +266,12 @@ async fn serve_request(
         return events(asking.serve(question, request, meta));
     }
     let client = McpClient::of_session(session, caller);
-    pin!(begin(door, &client, headers, request, meta, arrival)).await
+    pin!(begin(front_end, &client, headers, request, meta, arrival)).await
 }
 
 /// A request that is served after its client has sent its roots.
 struct AskingRequest {
-    door: Arc<Door>,
+    front_end: Arc<FrontEndState>,
     session: Arc<LegacySession>,
     caller: Arc<Caller>,
     headers: HeaderMap,
@@ -274,11 +289,11 @@ impl AskingRequest {
     ) -> impl futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static {
         let first = Ok(write_event(&question.message(), None));
         let answer = async move {
-            let Self { door, session, caller, headers, peer, persona } = self;
+            let Self { front_end, session, caller, headers, peer, persona } = self;
             let arrival = Arrival { peer: &peer, persona: persona.as_deref() };
-            door.take_roots(question).await;
+            front_end.take_roots(question).await;
             let client = McpClient::of_session(session, &caller);
-            let response = Box::pin(begin(&door, &client, &headers, request, meta, arrival)).await;
+            let response = Box::pin(begin(&front_end, &client, &headers, request, meta, arrival)).await;
             match response.into_body() {
                 ResponseBody::Chunks(chunks) => {
                     let whole = Vec::from(chunks).concat();
@@ -308,32 +323,37 @@ fn modern_client(
 }
 
 async fn begin(
-    door: &Arc<Door>,
+    front_end: &Arc<FrontEndState>,
     client: &McpClient,
     headers: &HeaderMap,
     request: toolbooth_wire::Request,
     meta: RequestMeta,
     arrival: Arrival<'_>,
 ) -> Response<ResponseBody> {
-    let outcome = pin!(methods::begin(door, client, &request, meta, Some(headers))).await;
+    let outcome = pin!(methods::begin(front_end, client, &request, meta, Some(headers))).await;
     match outcome {
         Ok(MethodOutcome::Ready(reply)) => {
             json(StatusCode::OK, reply_chunks(&request.id, reply, client.era()))
         }
         Ok(MethodOutcome::Ongoing(running)) => {
-            let response = pin!(follow(running, client.era(), door.keep_alive)).await;
+            let response = pin!(follow(running, client.era(), front_end.keep_alive)).await;
             if let Some(session) = &client.session {
-                door.store_loaded(session).await;
+                front_end.store_loaded(session).await;
             }
             response
         }
         Ok(MethodOutcome::Listen(filter)) => {
             let credentials = arrival.stream_credentials(headers);
-            let opened =
-                Box::pin(ChangeStream::open(door, client, credentials, filter, Some(request.id.clone())))
-                    .await;
+            let opened = Box::pin(ChangeStream::open(
+                front_end,
+                client,
+                credentials,
+                filter,
+                Some(request.id.clone()),
+            ))
+            .await;
             match opened {
-                Ok(stream) => events(changes(stream, Some(request.id), door.keep_alive)),
+                Ok(stream) => events(changes(stream, Some(request.id), front_end.keep_alive)),
                 Err(error) => failure(StatusCode::TOO_MANY_REQUESTS, Some(&request.id), &error),
             }
         }
@@ -388,7 +408,7 @@ fn steps(
 }
 
 async fn initialize(
-    door: &Arc<Door>,
+    front_end: &Arc<FrontEndState>,
     caller: &Arc<Caller>,
     request: &toolbooth_wire::Request,
 ) -> Response<ResponseBody> {
@@ -396,10 +416,10 @@ async fn initialize(
         Ok(session) => session,
         Err(error) => return failure(StatusCode::BAD_REQUEST, Some(&request.id), &error),
     };
-    door.end_evicted(door.sessions.add(session.clone()));
-    // Stored before the client knows of it: its next request may reach another gateway.
-    door.share_session(&session).await;
-    let result = methods::initialized(door, caller, &session.facts(), session.revision);
+    front_end.end_evicted(front_end.sessions.add(session.clone()));
+    // Stored before the client knows it: its next request may reach another gateway.
+    front_end.share_session(&session).await;
+    let result = methods::initialized(front_end, caller, &session.facts(), session.revision);
     let mut response = json(StatusCode::OK, VecDeque::from([write_result(&request.id, &result)]));
     if let Ok(id) = HeaderValue::from_str(&session.id) {
         response.headers_mut().insert(&mirror::SESSION_ID, id);
@@ -408,7 +428,7 @@ async fn initialize(
 }
 
 async fn serve_notification(
-    door: &Arc<Door>,
+    front_end: &Arc<FrontEndState>,
     caller: &Arc<Caller>,
     headers: &HeaderMap,
     notification: Notification,
@@ -417,10 +437,10 @@ async fn serve_notification(
         // The modern era has no notifications from clients; they are accepted and ignored.
         return plain(StatusCode::ACCEPTED);
     }
-    match session_of(door, caller, headers, None).await {
+    match session_of(front_end, caller, headers, None).await {
         Ok(session) => {
             if let Some(request) = apply_notification(&session, &notification) {
-                Box::pin(door.cancel_elsewhere(&session, &request)).await;
+                Box::pin(front_end.cancel_elsewhere(&session, &request)).await;
             }
             plain(StatusCode::ACCEPTED)
         }
@@ -430,7 +450,7 @@ async fn serve_notification(
 
 /// Opens the stream on which a legacy client receives change notifications.
 async fn get(
-    door: &Arc<Door>,
+    front_end: &Arc<FrontEndState>,
     caller: &Arc<Caller>,
     headers: &HeaderMap,
     arrival: Arrival<'_>,
@@ -442,31 +462,36 @@ async fn get(
     if !accepts.contains("text/event-stream") && !accepts.contains("*/*") {
         return plain(StatusCode::NOT_ACCEPTABLE);
     }
-    let session = match session_of(door, caller, headers, None).await {
+    let session = match session_of(front_end, caller, headers, None).await {
         Ok(session) => session,
         Err(response) => return *response,
     };
     let ended = session.open_stream();
     let client = McpClient::of_session(session, caller);
     let credentials = arrival.stream_credentials(headers);
-    let stream = match ChangeStream::open(door, &client, credentials, ChangeFilter::lists(), None).await {
+    let stream = match ChangeStream::open(front_end, &client, credentials, ChangeFilter::lists(), None).await
+    {
         Ok(stream) => stream,
         Err(error) => return failure(StatusCode::TOO_MANY_REQUESTS, None, &error),
     };
-    events(Box::pin(changes(stream, None, door.keep_alive).take_until(Box::pin(ended))))
+    events(Box::pin(changes(stream, None, front_end.keep_alive).take_until(Box::pin(ended))))
 }
 
-async fn delete(door: &Arc<Door>, caller: &Arc<Caller>, headers: &HeaderMap) -> Response<ResponseBody> {
+async fn delete(
+    front_end: &Arc<FrontEndState>,
+    caller: &Arc<Caller>,
+    headers: &HeaderMap,
+) -> Response<ResponseBody> {
     if !headers.contains_key(&mirror::SESSION_ID) {
         return not_allowed();
     }
-    match session_of(door, caller, headers, None).await {
+    match session_of(front_end, caller, headers, None).await {
         Ok(session) => {
-            door.sessions.remove(&session.id);
-            forget(door, &session);
-            let door = door.clone();
+            front_end.sessions.remove(&session.id);
+            forget(front_end, &session);
+            let front_end = front_end.clone();
             // In a task: a client that does not wait must not leave a session that another gateway would continue.
-            let _ = tokio::spawn(async move { door.end_stored(&session).await }).await;
+            let _ = tokio::spawn(async move { front_end.end_stored(&session).await }).await;
             plain(StatusCode::OK)
         }
         Err(response) => *response,

@@ -1,7 +1,7 @@
 //! The experimental tasks of revision 2025-11-25: a client asks for a task with its call, and gets the result and the
 //! questions of the call in the answer to `tasks/result`. The tasks are the same as those of the extension (`tasks`).
 
-use super::Door;
+use super::FrontEndState;
 use super::client::McpClient;
 use super::tasks::{self, POLL_INTERVAL_MS, REFUSAL, failed, invalid, unknown, written_time};
 use super::translate;
@@ -38,7 +38,7 @@ pub(super) fn are_offered(client: &McpClient) -> bool {
 /// Whether a call becomes a task at once, because the client asked for it with this `task`. Other revisions ignore it. A call
 /// of an unknown tool is answered at once, because its task would be unknown too.
 pub(super) async fn is_requested(
-    door: &Door,
+    front_end: &FrontEndState,
     client: &McpClient,
     task: &RawJson,
     called: &str,
@@ -50,27 +50,31 @@ pub(super) async fn is_requested(
     if !task.is_object() || ttl.is_some_and(|ttl| ttl.read::<f64>().is_err()) {
         return Err(invalid("`task` must be an object, and its `ttl` a number of milliseconds"));
     }
-    door.engine.catalog().wait_for_tool(called, &client.caller).await;
-    Ok(!matches!(door.engine.catalog().load().tool(called, &client.caller), Lookup::Unknown))
+    front_end.engine.catalog().wait_for_tool(called, &client.caller).await;
+    Ok(!matches!(front_end.engine.catalog().load().tool(called, &client.caller), Lookup::Unknown))
 }
 
 /// Serves `tasks/get`, `tasks/list` and `tasks/cancel`.
-pub(super) async fn serve(door: &Door, client: &McpClient, request: &Request) -> Result<RawJson, RpcError> {
+pub(super) async fn serve(
+    front_end: &FrontEndState,
+    client: &McpClient,
+    request: &Request,
+) -> Result<RawJson, RpcError> {
     if request.method == "tasks/list" {
-        return list(door, client, request).await;
+        return list(front_end, client, request).await;
     }
-    let record = tasks::find(door, &client.caller, request).await?;
+    let record = tasks::find(front_end, &client.caller, request).await?;
     if request.method == "tasks/get" {
-        return Ok(described(door, &record));
+        return Ok(described(front_end, &record));
     }
     if record.status.is_final() {
         return Err(invalid(&format!("the task has already ended: it is {}", status_of(&record))));
     }
-    Ok(described(door, &cancelled(door, client, record).await?))
+    Ok(described(front_end, &cancelled(front_end, client, record).await?))
 }
 
 /// The caller's tasks, newest first.
-async fn list(door: &Door, client: &McpClient, request: &Request) -> Result<RawJson, RpcError> {
+async fn list(front_end: &FrontEndState, client: &McpClient, request: &Request) -> Result<RawJson, RpcError> {
     let unissued = || invalid("`cursor` was not issued by this gateway, or its task is no longer kept");
     let cursor = request.params.as_ref().and_then(|params| params.member("cursor"));
     let cursor = cursor.filter(|cursor| cursor.as_str() != "null");
@@ -78,13 +82,13 @@ async fn list(door: &Door, client: &McpClient, request: &Request) -> Result<RawJ
         Some(cursor) => Some(cursor.string().ok_or_else(unissued)?),
         None => None,
     };
-    let page = door.engine.call_tasks().page(&client.caller, after.as_deref()).await;
+    let page = front_end.engine.call_tasks().page(&client.caller, after.as_deref()).await;
     let page = page.map_err(failed)?.ok_or_else(unissued)?;
     let mut listed = Vec::with_capacity(page.ids.len());
     for id in &page.ids {
-        let found = door.engine.call_tasks().find(&client.caller, id).await.map_err(failed)?;
-        let visible = found.filter(|record| tasks::is_visible(door, &client.caller, record));
-        listed.extend(visible.map(|record| described(door, &record)));
+        let found = front_end.engine.call_tasks().find(&client.caller, id).await.map_err(failed)?;
+        let visible = found.filter(|record| tasks::is_visible(front_end, &client.caller, record));
+        listed.extend(visible.map(|record| described(front_end, &record)));
     }
     let mut writer = ObjectWriter::default();
     writer.list("tasks", &listed);
@@ -96,15 +100,15 @@ async fn list(door: &Door, client: &McpClient, request: &Request) -> Result<RawJ
 
 /// Cancels a task, and waits for its end.
 async fn cancelled(
-    door: &Door,
+    front_end: &FrontEndState,
     client: &McpClient,
     record: CallTaskRecord,
 ) -> Result<CallTaskRecord, RpcError> {
-    tasks::cancel(door, &client.caller, &record).await?;
+    tasks::cancel(front_end, &client.caller, &record).await?;
     let until = Instant::now() + CANCEL_WITHIN;
     let mut current = record;
     while !current.status.is_final() {
-        let changed = door.engine.call_tasks().next_change(&client.caller, &current);
+        let changed = front_end.engine.call_tasks().next_change(&client.caller, &current);
         match timeout_at(until, changed).await {
             Ok(changed) => current = changed.map_err(failed)?.ok_or_else(unknown)?,
             // The gateway that runs the call reads the cancellation later.
@@ -116,23 +120,23 @@ async fn cancelled(
 
 /// Begins `tasks/result`: asks the client the questions of the task, and answers with the result when the task has ended.
 pub(super) async fn follow(
-    door: &Arc<Door>,
+    front_end: &Arc<FrontEndState>,
     client: &McpClient,
     request: &Request,
 ) -> Result<OngoingCall, RpcError> {
-    let record = tasks::find(door, &client.caller, request).await?;
+    let record = tasks::find(front_end, &client.caller, request).await?;
     let (link, events) = CallLink::new();
-    let work = Box::pin(follow_to_end(door.clone(), client.clone(), record, link));
+    let work = Box::pin(follow_to_end(front_end.clone(), client.clone(), record, link));
     Ok(OngoingCall { work, events })
 }
 
 async fn follow_to_end(
-    door: Arc<Door>,
+    front_end: Arc<FrontEndState>,
     client: McpClient,
     mut record: CallTaskRecord,
     link: CallLink,
 ) -> Result<Answer, Problem> {
-    let call_tasks = door.engine.call_tasks();
+    let call_tasks = front_end.engine.call_tasks();
     let id = record.id.to_string();
     let mut asked: HashSet<String> = HashSet::new();
     let mut answers = FuturesUnordered::new();
@@ -163,7 +167,7 @@ async fn follow_to_end(
         }
     }
     // The rights may have changed while the client waited.
-    match tasks::may_follow(&door, &client.caller, &record).await {
+    match tasks::may_follow(&front_end, &client.caller, &record).await {
         true => Ok(answer_of(&record, &client)),
         false => Ok(Answer::Error(unknown())),
     }
@@ -242,14 +246,14 @@ fn related(object: &RawJson, task: Uuid) -> RawJson {
 }
 
 /// The result of a call that runs as a task.
-pub(super) fn created(door: &Door, record: &CallTaskRecord) -> RawJson {
+pub(super) fn created(front_end: &FrontEndState, record: &CallTaskRecord) -> RawJson {
     let mut writer = ObjectWriter::with_capacity(256);
-    writer.raw("task", &described(door, record));
+    writer.raw("task", &described(front_end, record));
     writer.finish()
 }
 
 /// A task in the words of the revision.
-fn described(door: &Door, record: &CallTaskRecord) -> RawJson {
+fn described(front_end: &FrontEndState, record: &CallTaskRecord) -> RawJson {
     let mut writer = ObjectWriter::with_capacity(256);
     writer.text("taskId", &record.id.to_string()).text("status", status_of(record));
     // Some SDKs do not ask for the result of a task that has failed.
@@ -259,7 +263,7 @@ fn described(door: &Door, record: &CallTaskRecord) -> RawJson {
     writer
         .text("createdAt", &written_time(record.created_ms))
         .text("lastUpdatedAt", &written_time(record.updated_ms))
-        .number("ttl", door.engine.call_tasks().lifetime_ms())
+        .number("ttl", front_end.engine.call_tasks().lifetime_ms())
         .number("pollInterval", POLL_INTERVAL_MS);
     writer.finish()
 }

@@ -3,7 +3,7 @@
 //! One connection may use both eras: `initialize` opens its session, and requests with modern `_meta` are
 //! independent of it.
 
-use super::Door;
+use super::FrontEndState;
 use super::batch;
 use super::cancel::Cancel;
 use super::change_stream::{ChangeFilter, ChangeStream, StreamCredentials};
@@ -36,7 +36,7 @@ const BACKLOG: usize = 256;
 const MAX_REQUESTS: usize = 1024;
 
 struct LineConnection {
-    door: Arc<Door>,
+    front_end: Arc<FrontEndState>,
     out: mpsc::Sender<Bytes>,
     session: Mutex<Option<Arc<LegacySession>>>,
     /// The persona the client asked for before its first message.
@@ -50,7 +50,7 @@ struct LineConnection {
 }
 
 /// Serves one connection until its client closes it.
-pub async fn serve<R, W>(door: Arc<Door>, read: R, write: W)
+pub async fn serve<R, W>(front_end: Arc<FrontEndState>, read: R, write: W)
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -58,7 +58,7 @@ where
     let (out, queue) = mpsc::channel(BACKLOG);
     let writer = tokio::spawn(write_all(write, queue));
     let connection = Arc::new(LineConnection {
-        door: door.clone(),
+        front_end: front_end.clone(),
         out,
         session: Mutex::default(),
         persona: OnceLock::new(),
@@ -66,7 +66,7 @@ where
         entered: OnceLock::new(),
         running: Mutex::default(),
     });
-    let mut lines = LineReader::new(read, door.body_limit);
+    let mut lines = LineReader::new(read, front_end.body_limit);
     let mut tasks = tokio::task::JoinSet::new();
     let mut first = true;
     while let Ok(Some(frame)) = lines.next().await {
@@ -88,12 +88,12 @@ where
     }
     // The client has disconnected: cancel its running requests, down to the servers.
     tasks.shutdown().await;
-    if let (Some(folder), Some(folders)) = (connection.entered.get(), door.folders.get()) {
+    if let (Some(folder), Some(folders)) = (connection.entered.get(), front_end.folders.get()) {
         folders.close(Path::new(&**folder));
     }
     let session = connection.session.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(session) = session {
-        forget(&door, &session);
+        forget(&front_end, &session);
     }
     drop(connection);
     let _ = writer.await;
@@ -132,12 +132,12 @@ impl LineConnection {
                     Ok(session) => {
                         let facts = session.facts();
                         let result =
-                            methods::initialized(&self.door, &session.caller, &facts, session.revision);
+                            methods::initialized(&self.front_end, &session.caller, &facts, session.revision);
                         self.start_listening(&session, tasks);
                         let earlier =
                             self.session.lock().unwrap_or_else(PoisonError::into_inner).replace(session);
                         if let Some(earlier) = earlier {
-                            forget(&self.door, &earlier);
+                            forget(&self.front_end, &earlier);
                         }
                         write_result(&request.id, &result)
                     }
@@ -178,7 +178,7 @@ impl LineConnection {
         tasks.spawn(async move {
             let answered = match (connection.caller().await, connection.current_session()) {
                 (Ok(caller), Some(session)) => {
-                    batch::answers(&connection.door, &caller, session, &line).await
+                    batch::answers(&connection.front_end, &caller, session, &line).await
                 }
                 (Ok(_), None) => Err(batch::needs_session()),
                 (Err(error), _) => Err(error),
@@ -233,7 +233,7 @@ impl LineConnection {
 
     /// Makes the servers of the client's folder available to it.
     async fn open_folder(&self) {
-        if let (Some(folder), Some(folders)) = (self.folder.get(), self.door.folders.get())
+        if let (Some(folder), Some(folders)) = (self.folder.get(), self.front_end.folders.get())
             && folders.enter(Path::new(&**folder))
         {
             let _ = self.entered.set(folder.clone());
@@ -244,7 +244,7 @@ impl LineConnection {
     /// Identifies the peer of the socket with the current configuration.
     async fn caller(&self) -> Result<Arc<Caller>, RpcError> {
         let request = IdentifyRequest::Socket { persona: self.persona.get().map(String::as_str) };
-        let identified = self.door.identify(request).await;
+        let identified = self.front_end.identify(request).await;
         let caller =
             identified.map_err(|unidentified| RpcError::new(INVALID_PARAMS, unidentified.to_string()))?;
         Ok(match self.folder.get() {
@@ -275,7 +275,7 @@ impl LineConnection {
         };
         let outcome = match known {
             Ok((client, meta)) => {
-                let begun = methods::begin(&self.door, &client, &request, meta, None).await;
+                let begun = methods::begin(&self.front_end, &client, &request, meta, None).await;
                 begun.map(|outcome| (client, outcome))
             }
             Err(error) => Err(error),
@@ -292,7 +292,7 @@ impl LineConnection {
             MethodOutcome::Listen(filter) => {
                 let cancel = self.track(&request.id);
                 let opened = ChangeStream::open(
-                    &self.door,
+                    &self.front_end,
                     &client,
                     StreamCredentials::Socket,
                     filter,
@@ -360,7 +360,7 @@ impl LineConnection {
         let over = session.over();
         tasks.spawn(async move {
             let opened = ChangeStream::open(
-                &connection.door,
+                &connection.front_end,
                 &client,
                 StreamCredentials::Socket,
                 ChangeFilter::lists(),

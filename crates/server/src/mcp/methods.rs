@@ -7,7 +7,7 @@ mod tool_call;
 
 pub use handshake::initialized;
 
-use super::Door;
+use super::FrontEndState;
 use super::change_stream::ChangeFilter;
 use super::client::McpClient;
 use super::legacy_tasks;
@@ -54,7 +54,7 @@ fn invalid(why: impl std::fmt::Display) -> RpcError {
 
 /// Starts a request. `meta` is its parsed `_meta`; `headers` is set for HTTP.
 pub async fn begin(
-    door: &Arc<Door>,
+    front_end: &Arc<FrontEndState>,
     client: &McpClient,
     request: &Request,
     meta: RequestMeta,
@@ -62,45 +62,49 @@ pub async fn begin(
 ) -> Result<MethodOutcome, RpcError> {
     let modern = client.era() == Era::Modern;
     match request.method.as_str() {
-        "tools/call" => pin!(call(door, client, request, meta, headers)).await,
-        "tools/list" => list(door, client, request, ListKind::Tools).await,
-        "prompts/list" => list(door, client, request, ListKind::Prompts).await,
-        "resources/list" => list(door, client, request, ListKind::Resources).await,
-        "resources/templates/list" => list(door, client, request, ListKind::Templates).await,
-        "prompts/get" => inquire(door, client, request, meta, "prompts/get", headers).await,
-        "resources/read" => inquire(door, client, request, meta, "resources/read", headers).await,
-        "completion/complete" => inquire(door, client, request, meta, "completion/complete", headers).await,
-        "server/discover" if modern => {
-            Ok(MethodOutcome::Ready(ImmediateReply::Result(discovered(door, &client.caller, &client.facts))))
+        "tools/call" => pin!(call(front_end, client, request, meta, headers)).await,
+        "tools/list" => list(front_end, client, request, ListKind::Tools).await,
+        "prompts/list" => list(front_end, client, request, ListKind::Prompts).await,
+        "resources/list" => list(front_end, client, request, ListKind::Resources).await,
+        "resources/templates/list" => list(front_end, client, request, ListKind::Templates).await,
+        "prompts/get" => inquire(front_end, client, request, meta, "prompts/get", headers).await,
+        "resources/read" => inquire(front_end, client, request, meta, "resources/read", headers).await,
+        "completion/complete" => {
+            inquire(front_end, client, request, meta, "completion/complete", headers).await
         }
+        "server/discover" if modern => Ok(MethodOutcome::Ready(ImmediateReply::Result(discovered(
+            front_end,
+            &client.caller,
+            &client.facts,
+        )))),
         "tasks/get" | "tasks/update" | "tasks/cancel" if modern => {
-            let result = Box::pin(tasks::serve(door, client, request)).await?;
+            let result = Box::pin(tasks::serve(front_end, client, request)).await?;
             Ok(MethodOutcome::Ready(ImmediateReply::Result(result)))
         }
         "tasks/get" | "tasks/list" | "tasks/cancel" if legacy_tasks::are_offered(client) => {
-            let result = Box::pin(legacy_tasks::serve(door, client, request)).await?;
+            let result = Box::pin(legacy_tasks::serve(front_end, client, request)).await?;
             Ok(MethodOutcome::Ready(ImmediateReply::Result(result)))
         }
         legacy_tasks::RESULT if legacy_tasks::are_offered(client) => {
-            let ongoing = Box::pin(legacy_tasks::follow(door, client, request)).await?;
+            let ongoing = Box::pin(legacy_tasks::follow(front_end, client, request)).await?;
             let id = request.id.clone();
             let running =
-                RunningRequest::new(door.clone(), client.clone(), id, legacy_tasks::RESULT, ongoing);
+                RunningRequest::new(front_end.clone(), client.clone(), id, legacy_tasks::RESULT, ongoing);
             Ok(MethodOutcome::Ongoing(running))
         }
         "subscriptions/listen" if modern => {
             ChangeFilter::read(request.params.as_ref()).map(MethodOutcome::Listen)
         }
         "ping" if !modern => Ok(MethodOutcome::Ready(ImmediateReply::Result(RawJson::empty_object()))),
-        "logging/setLevel" if !modern => set_level(door, client, request).await,
-        "resources/subscribe" if !modern => Box::pin(subscribe(door, client, request)).await,
-        "resources/unsubscribe" if !modern => unsubscribe(door, client, request).await,
+        "logging/setLevel" if !modern => set_level(front_end, client, request).await,
+        "resources/subscribe" if !modern => Box::pin(subscribe(front_end, client, request)).await,
+        "resources/unsubscribe" if !modern => unsubscribe(front_end, client, request).await,
         method => Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method}"))),
     }
 }
 
 async fn list(
-    door: &Door,
+    front_end: &FrontEndState,
     client: &McpClient,
     request: &Request,
     kind: ListKind,
@@ -113,16 +117,16 @@ async fn list(
     {
         return Err(invalid("`cursor` was not issued by this gateway"));
     }
-    door.engine.catalog().wait_for_servers(&client.caller).await;
-    let list = door.engine.exposure().listed(kind, &client.caller, &client.facts, client.era());
+    front_end.engine.catalog().wait_for_servers(&client.caller).await;
+    let list = front_end.engine.exposure().listed(kind, &client.caller, &client.facts, client.era());
     if kind == ListKind::Tools {
-        door.engine.exposure().stats().listed(&client.caller, &client.facts, &list);
+        front_end.engine.exposure().stats().listed(&client.caller, &client.facts, &list);
     }
     Ok(MethodOutcome::Ready(ImmediateReply::List(list)))
 }
 
 async fn set_level(
-    door: &Arc<Door>,
+    front_end: &Arc<FrontEndState>,
     client: &McpClient,
     request: &Request,
 ) -> Result<MethodOutcome, RpcError> {
@@ -132,7 +136,7 @@ async fn set_level(
         return Err(invalid(format!("`level` must be one of {}", LOG_LEVELS.join(", "))));
     };
     session.set_log_level(level.into_owned());
-    door.store_change(session).await;
+    front_end.store_change(session).await;
     Ok(MethodOutcome::Ready(ImmediateReply::Result(RawJson::empty_object())))
 }
 
@@ -145,7 +149,7 @@ fn uri_of(request: &Request) -> Result<String, RpcError> {
 }
 
 async fn subscribe(
-    door: &Arc<Door>,
+    front_end: &Arc<FrontEndState>,
     client: &McpClient,
     request: &Request,
 ) -> Result<MethodOutcome, RpcError> {
@@ -155,7 +159,7 @@ async fn subscribe(
     if !session.subscribe(&uri) {
         return Ok(MethodOutcome::Ready(ImmediateReply::Result(RawJson::empty_object())));
     }
-    let subscribing = door.engine.subscriptions().subscribe(&client.caller, &client.facts, &uri);
+    let subscribing = front_end.engine.subscriptions().subscribe(&client.caller, &client.facts, &uri);
     if let Err(error) = subscribing.await {
         session.unsubscribe(&uri);
         return Err(match error {
@@ -172,12 +176,12 @@ async fn subscribe(
             }
         });
     }
-    door.store_change(session).await;
+    front_end.store_change(session).await;
     Ok(MethodOutcome::Ready(ImmediateReply::Result(RawJson::empty_object())))
 }
 
 async fn unsubscribe(
-    door: &Arc<Door>,
+    front_end: &Arc<FrontEndState>,
     client: &McpClient,
     request: &Request,
 ) -> Result<MethodOutcome, RpcError> {
@@ -185,8 +189,8 @@ async fn unsubscribe(
     if let Some(session) = &client.session
         && session.unsubscribe(&uri)
     {
-        door.engine.subscriptions().unsubscribe(&client.caller, &uri);
-        door.store_change(session).await;
+        front_end.engine.subscriptions().unsubscribe(&client.caller, &uri);
+        front_end.store_change(session).await;
     }
     Ok(MethodOutcome::Ready(ImmediateReply::Result(RawJson::empty_object())))
 }

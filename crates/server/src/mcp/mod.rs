@@ -16,7 +16,7 @@ pub mod methods;
 mod moved_session;
 mod other_gateways;
 mod responses;
-mod roster;
+mod rights_source;
 pub mod running_request;
 pub mod session;
 mod session_folder;
@@ -44,7 +44,7 @@ use toolbooth_upstream::peer::ResultReading;
 
 /// The state that all MCP connections share.
 #[derive(Debug)]
-pub struct Door {
+pub struct FrontEndState {
     /// The engine that runs the requests.
     pub engine: Arc<Engine>,
     /// Checks Host and Origin headers.
@@ -71,7 +71,7 @@ pub struct Door {
     pub folders: OnceLock<Arc<dyn FolderServers>>,
 }
 
-impl Door {
+impl FrontEndState {
     /// Sets each user's quota of connections, streams and sessions for the current mode. Must be called whenever the
     /// mode changes.
     pub fn update_quotas(&self) {

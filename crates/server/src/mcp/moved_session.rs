@@ -3,7 +3,7 @@
 //! A gateway that does not know a session reads it from the store, and serves it from then on. Changes of a session are
 //! stored and noticed by the gateways that have a copy. Without a shared store nothing is stored.
 
-use super::Door;
+use super::FrontEndState;
 use super::session::{LegacySession, forget};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn stored(session: &LegacySession) -> Option<StoredSession> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SessionUnreadable;
 
-impl Door {
+impl FrontEndState {
     /// Prepares a new session for other gateways, and stores it.
     pub(super) async fn share_session(&self, session: &LegacySession) {
         let Some(first) = self.engine.replica_mail().first_question() else { return };
@@ -103,10 +103,10 @@ impl Door {
         if evicted.is_empty() || !self.engine.shared_sessions().are_stored() {
             return;
         }
-        let door = self.clone();
+        let front_end = self.clone();
         tokio::spawn(async move {
             for gone in evicted {
-                door.end_stored(&gone).await;
+                front_end.end_stored(&gone).await;
             }
         });
     }
@@ -184,7 +184,7 @@ impl Door {
         if let Some(loaded) = &facts.loaded
             && !loaded.add(body.loaded.iter().map(|name| &**name)).is_empty()
         {
-            // The store knows of them already.
+            // The store has them already.
             session.newly_loaded();
             self.engine.catalog().announce(ChangeNotice::Loaded(loaded.clone()));
         }
@@ -198,11 +198,12 @@ impl Door {
             return;
         }
         // In the background: a server may have to be started first.
-        let (door, session) = (self.clone(), session.clone());
+        let (front_end, session) = (self.clone(), session.clone());
         tokio::spawn(async move {
             for uri in new {
                 let facts = session.facts();
-                let subscribed = door.engine.subscriptions().subscribe(&session.caller, &facts, &uri).await;
+                let subscribed =
+                    front_end.engine.subscriptions().subscribe(&session.caller, &facts, &uri).await;
                 if subscribed.is_err() {
                     session.unsubscribe(&uri);
                 }

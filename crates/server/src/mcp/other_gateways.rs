@@ -1,6 +1,6 @@
 //! Requests that concern a call at another gateway on the same store: answers, cancellations, and parked calls.
 
-use super::Door;
+use super::FrontEndState;
 use super::client::McpClient;
 use super::responses::failure;
 use super::running_request::{FinalAnswer, RequestStep, RunningRequest, answered};
@@ -45,7 +45,7 @@ fn received(outcome: MailedOutcome) -> Result<RawJson, RpcError> {
     }
 }
 
-impl Door {
+impl FrontEndState {
     /// Delivers a legacy client's answer: to a call here, or through the store to the gateway that asked.
     pub(super) async fn deliver_answer(
         &self,
@@ -122,8 +122,8 @@ impl Door {
                 }
             }
             ReplicaMessage::Resume(request) => {
-                let door = self.clone();
-                tokio::spawn(async move { door.resume_for(*request).await });
+                let front_end = self.clone();
+                tokio::spawn(async move { front_end.resume_for(*request).await });
             }
             ReplicaMessage::Resumed { ticket, outcome } => {
                 self.engine.replica_mail().resumed(ticket, outcome);

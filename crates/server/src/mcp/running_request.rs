@@ -2,7 +2,7 @@
 
 mod as_task;
 
-use super::Door;
+use super::FrontEndState;
 use super::cancel::Cancel;
 use super::client::McpClient;
 use super::legacy_tasks;
@@ -57,7 +57,7 @@ pub enum FinalAnswer {
 /// A request that is being served.
 #[derive(Debug)]
 pub struct RunningRequest {
-    door: Arc<Door>,
+    front_end: Arc<FrontEndState>,
     client: McpClient,
     /// The id of the client's request.
     pub id: Id,
@@ -111,7 +111,7 @@ enum WakeReason {
 impl RunningRequest {
     /// Starts following a request.
     pub fn new(
-        door: Arc<Door>,
+        front_end: Arc<FrontEndState>,
         client: McpClient,
         id: Id,
         method: &'static str,
@@ -119,7 +119,7 @@ impl RunningRequest {
     ) -> Box<Self> {
         let cancelled = client.session.as_ref().map(|session| session.begin(&id));
         Box::new(Self {
-            door,
+            front_end,
             client,
             id,
             method,
@@ -355,7 +355,7 @@ impl RunningRequest {
         let requests = self.open_requests();
         let questions = std::mem::take(&mut self.questions);
         let task = self.offer.take().map(|offer| offer.into_parts());
-        let engine = &self.door.engine;
+        let engine = &self.front_end.engine;
         let approval = engine.is_shared().then(|| approval_in(&questions)).flatten();
         let parked = ParkedCall { ongoing, questions, task };
         let Some(handle) = engine.parking().park(&self.client.caller.user, parked) else {
@@ -402,10 +402,9 @@ impl RunningRequest {
             Ok(Answer::Error(error)) => FinalAnswer::Error(translate::error(error, &self.client)),
             Ok(Answer::InputRequired { requests, state, .. }) => {
                 let state = state.map(|state| state.to_string());
-                let sealed = self
-                    .binding
-                    .as_ref()
-                    .and_then(|bound| self.door.engine.states().seal(StateTarget::Upstream { state }, bound));
+                let sealed = self.binding.as_ref().and_then(|bound| {
+                    self.front_end.engine.states().seal(StateTarget::Upstream { state }, bound)
+                });
                 match sealed {
                     Some(sealed) => FinalAnswer::Result(input_required(requests.as_ref(), &sealed)),
                     None => FinalAnswer::Error(RpcError::new(

@@ -1,6 +1,6 @@
 //! Legacy sessions: created by the gateway, bound to their caller, never forwarded.
 
-use super::Door;
+use super::FrontEndState;
 use super::cancel::Cancel;
 use super::session_folder::SessionFolder;
 use std::collections::{HashMap, HashSet};
@@ -41,7 +41,7 @@ pub struct LegacySession {
     subscribed: Mutex<HashSet<String>>,
     /// The folder in which its client works.
     pub(super) folder: SessionFolder,
-    /// The loaded tools that the store knows of, sorted.
+    /// The loaded tools that the store has, sorted.
     stored_loaded: Mutex<Vec<Box<str>>>,
     opened: Instant,
     last_seen_ms: AtomicU64,
@@ -388,13 +388,13 @@ impl Sessions {
 }
 
 /// Closes a session and its subscriptions.
-pub(super) fn forget(door: &Door, session: &LegacySession) {
+pub(super) fn forget(front_end: &FrontEndState, session: &LegacySession) {
     session.close();
     let caller = session.caller_now(&session.caller);
     for uri in session.take_subscriptions() {
-        door.engine.subscriptions().unsubscribe(&caller, &uri);
+        front_end.engine.subscriptions().unsubscribe(&caller, &uri);
     }
-    door.leave_folder(session);
+    front_end.leave_folder(session);
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Opens and finds the sessions of legacy clients, and applies their notifications.
 
-use super::Door;
+use super::FrontEndState;
 use super::client::legacy_facts;
 use super::moved_session::SessionUnreadable;
 use super::responses::failure;
@@ -44,7 +44,7 @@ pub(super) fn apply_notification(session: &LegacySession, notification: &Notific
 /// The session that a message names, or the error response. `request` is the id of the message if it is a request. The
 /// store is asked only for a session that this gateway does not know.
 pub(super) async fn session_of(
-    door: &Arc<Door>,
+    front_end: &Arc<FrontEndState>,
     caller: &Arc<Caller>,
     headers: &HeaderMap,
     request: Option<&Id>,
@@ -63,10 +63,10 @@ pub(super) async fn session_of(
         return Err(Box::new(failure(StatusCode::BAD_REQUEST, request, &error)));
     }
     let id = id.to_str().unwrap_or_default();
-    if let Some(session) = door.sessions.get(id, caller) {
+    if let Some(session) = front_end.sessions.get(id, caller) {
         return Ok(session);
     }
-    match Box::pin(door.adopt_session(id, caller)).await {
+    match Box::pin(front_end.adopt_session(id, caller)).await {
         Ok(Some(session)) => Ok(session),
         Ok(None) => {
             let error = RpcError::new(INVALID_REQUEST, "Session not found; start with `initialize`");

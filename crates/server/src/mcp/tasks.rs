@@ -1,7 +1,7 @@
 //! The tasks extension: requests about calls that modern clients follow as tasks. `legacy_tasks` has the requests of
 //! revision 2025-11-25, for the same tasks.
 
-use super::Door;
+use super::FrontEndState;
 use super::client::McpClient;
 use super::translate;
 use toolbooth_core::caller::Caller;
@@ -21,28 +21,32 @@ pub(super) const POLL_INTERVAL_MS: u64 = 500;
 pub(super) const REFUSAL: &str = "toolbooth/refusal";
 
 /// Serves a request about a task.
-pub(super) async fn serve(door: &Door, client: &McpClient, request: &Request) -> Result<RawJson, RpcError> {
+pub(super) async fn serve(
+    front_end: &FrontEndState,
+    client: &McpClient,
+    request: &Request,
+) -> Result<RawJson, RpcError> {
     if !client.facts.has_tasks() {
         let needed = &br#"{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#[..];
         let why = format!("`{}` needs the extension `io.modelcontextprotocol/tasks`", request.method);
         return Err(RpcError::new(MISSING_CAPABILITY, why).with_data(RawJson::trusted(needed)));
     }
-    let record = find(door, &client.caller, request).await?;
+    let record = find(front_end, &client.caller, request).await?;
     match request.method.as_str() {
-        "tasks/get" => Ok(detailed(door, client, &record)),
+        "tasks/get" => Ok(detailed(front_end, client, &record)),
         "tasks/update" => {
             let responses = request.params.as_ref().and_then(|params| params.member("inputResponses"));
             let responses = responses
                 .filter(RawJson::is_object)
                 .ok_or_else(|| invalid("`inputResponses` must be an object"))?;
             let answered =
-                door.engine.call_tasks().answer(&client.caller, &record.id.to_string(), responses).await;
+                front_end.engine.call_tasks().answer(&client.caller, &record.id.to_string(), responses).await;
             answered.map_err(failed)?.ok_or_else(unknown)?;
             Ok(acknowledged())
         }
         _ => {
             if !record.status.is_final() {
-                cancel(door, &client.caller, &record).await?;
+                cancel(front_end, &client.caller, &record).await?;
             }
             Ok(acknowledged())
         }
@@ -51,26 +55,30 @@ pub(super) async fn serve(door: &Door, client: &McpClient, request: &Request) ->
 
 /// The task that a request names, if the caller may follow it.
 pub(super) async fn find(
-    door: &Door,
+    front_end: &FrontEndState,
     caller: &Caller,
     request: &Request,
 ) -> Result<CallTaskRecord, RpcError> {
     let id = request.params.as_ref().and_then(|params| params.member("taskId"));
     let id = id.as_ref().and_then(RawJson::string).ok_or_else(|| invalid("`taskId` must be a string"))?;
-    let found = door.engine.call_tasks().find(caller, &id).await;
+    let found = front_end.engine.call_tasks().find(caller, &id).await;
     let record = found.map_err(failed)?.ok_or_else(unknown)?;
-    match may_follow(door, caller, &record).await {
+    match may_follow(front_end, caller, &record).await {
         true => Ok(record),
         false => Err(unknown()),
     }
 }
 
 /// Cancels a task that has not ended.
-pub(super) async fn cancel(door: &Door, caller: &Caller, record: &CallTaskRecord) -> Result<(), RpcError> {
-    let cancelled = door.engine.call_tasks().cancel(caller, &record.id.to_string()).await;
+pub(super) async fn cancel(
+    front_end: &FrontEndState,
+    caller: &Caller,
+    record: &CallTaskRecord,
+) -> Result<(), RpcError> {
+    let cancelled = front_end.engine.call_tasks().cancel(caller, &record.id.to_string()).await;
     cancelled.map_err(failed)?.ok_or_else(unknown)?;
     // Another gateway that runs the call reads the cancellation later, but its held call ends now.
-    let withdrawn = door.engine.approvals().withdraw(cancellation(record));
+    let withdrawn = front_end.engine.approvals().withdraw(cancellation(record));
     withdrawn.await.map_err(failed)?;
     Ok(())
 }
@@ -90,8 +98,8 @@ pub(super) fn cancellation(record: &CallTaskRecord) -> Cancellation {
 }
 
 /// The tool of a call that becomes a task.
-pub(super) fn called_tool(door: &Door, caller: &Caller, name: String) -> CalledTool {
-    let catalog = door.engine.catalog().load();
+pub(super) fn called_tool(front_end: &FrontEndState, caller: &Caller, name: String) -> CalledTool {
+    let catalog = front_end.engine.catalog().load();
     let id = match catalog.tool(&name, caller) {
         Lookup::Found(tool) => Some(tool.canonical()).filter(|id| sees_tool(&catalog, caller, id)),
         Lookup::Ambiguous(_) | Lookup::Unknown => None,
@@ -101,19 +109,19 @@ pub(super) fn called_tool(door: &Door, caller: &Caller, name: String) -> CalledT
 
 /// Whether a caller may follow a task of their user. Its result is as secret as the tool: a persona, a compliance level or
 /// a credential that may not use the tool now does not know the task either.
-pub(super) async fn may_follow(door: &Door, caller: &Caller, record: &CallTaskRecord) -> bool {
-    if is_visible(door, caller, record) {
+pub(super) async fn may_follow(front_end: &FrontEndState, caller: &Caller, record: &CallTaskRecord) -> bool {
+    if is_visible(front_end, caller, record) {
         return true;
     }
     // Its server may be starting.
     let tool = record.tool_id.as_deref().unwrap_or(&record.tool);
-    door.engine.catalog().wait_for_tool(tool, caller).await;
-    is_visible(door, caller, record)
+    front_end.engine.catalog().wait_for_tool(tool, caller).await;
+    is_visible(front_end, caller, record)
 }
 
 /// Whether a caller may use the tool of a task at the moment.
-pub(super) fn is_visible(door: &Door, caller: &Caller, record: &CallTaskRecord) -> bool {
-    let catalog = door.engine.catalog().load();
+pub(super) fn is_visible(front_end: &FrontEndState, caller: &Caller, record: &CallTaskRecord) -> bool {
+    let catalog = front_end.engine.catalog().load();
     match &record.tool_id {
         Some(id) => sees_tool(&catalog, caller, id),
         None => !matches!(catalog.tool(&record.tool, caller), Lookup::Unknown),
@@ -130,18 +138,18 @@ fn sees_tool(catalog: &Catalog, caller: &Caller, id: &str) -> bool {
 }
 
 /// The result of a call that has become a task.
-pub(super) fn created(door: &Door, record: &CallTaskRecord) -> RawJson {
+pub(super) fn created(front_end: &FrontEndState, record: &CallTaskRecord) -> RawJson {
     let mut writer = ObjectWriter::with_capacity(256);
     writer.text("resultType", "task");
-    write_task(&mut writer, door, record);
+    write_task(&mut writer, front_end, record);
     writer.finish()
 }
 
 /// A task with its questions, result or error.
-fn detailed(door: &Door, client: &McpClient, record: &CallTaskRecord) -> RawJson {
+fn detailed(front_end: &FrontEndState, client: &McpClient, record: &CallTaskRecord) -> RawJson {
     let mut writer = ObjectWriter::with_capacity(512);
     writer.text("resultType", "complete");
-    write_task(&mut writer, door, record);
+    write_task(&mut writer, front_end, record);
     let (member, value) = match record.status {
         CallTaskStatus::InputRequired => ("inputRequests", record.requests()),
         CallTaskStatus::Completed => ("result", record.outcome().map(|result| modern_result(result, client))),
@@ -167,7 +175,7 @@ pub(super) fn written_time(at_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(at_ms).unwrap_or_default().to_string()
 }
 
-fn write_task(writer: &mut ObjectWriter, door: &Door, record: &CallTaskRecord) {
+fn write_task(writer: &mut ObjectWriter, front_end: &FrontEndState, record: &CallTaskRecord) {
     writer.text("taskId", &record.id.to_string()).text("status", record.status.as_str());
     if let Some(message) = &record.message {
         writer.text("statusMessage", message);
@@ -175,7 +183,7 @@ fn write_task(writer: &mut ObjectWriter, door: &Door, record: &CallTaskRecord) {
     writer
         .text("createdAt", &written_time(record.created_ms))
         .text("lastUpdatedAt", &written_time(record.updated_ms))
-        .number("ttlMs", door.engine.call_tasks().lifetime_ms())
+        .number("ttlMs", front_end.engine.call_tasks().lifetime_ms())
         .number("pollIntervalMs", POLL_INTERVAL_MS);
 }
 

@@ -75,7 +75,7 @@ pub async fn ready(
     headers: HeaderMap,
     _: NoQuery,
 ) -> Result<Json<ReadyView>, ProblemDocument> {
-    rest.door.engine.check_store().await?;
+    rest.engine().check_store().await?;
     let ready = ReadyView {
         status: "ready",
         revision: None,
@@ -88,7 +88,7 @@ pub async fn ready(
         Ok(caller) if caller.admin == Admin::Yes => {}
         _ => return Ok(Json(ready)),
     }
-    let engine = &rest.door.engine;
+    let engine = rest.engine();
     let mut states: BTreeMap<&'static str, usize> = BTreeMap::new();
     for managed in engine.servers().all().values() {
         *states.entry(managed.state().as_str()).or_default() += 1;
@@ -98,7 +98,7 @@ pub async fn ready(
     Ok(Json(ReadyView {
         revision: Some(engine.catalog().load().revision),
         servers: Some(states),
-        sessions: Some(rest.door.sessions.len()),
+        sessions: Some(rest.front_end.sessions.len()),
         calls: Some(CallsView { done, tool_errors, refused, failed, cancelled, held, microseconds }),
         config: Some(rest.config.view().clone()),
         ..ready
@@ -140,7 +140,7 @@ pub async fn me(State(rest): State<RestState>, RestCaller(caller): RestCaller, _
         },
         admin: caller.admin == Admin::Yes,
         persona: caller.persona_name().map(str::to_owned),
-        personas: rest.door.authenticator.personas(&caller),
+        personas: rest.front_end.authenticator.personas(&caller),
         compliance_level: caller.compliance_level.as_ref().map(|level| level.name.to_string()),
     })
 }
@@ -178,7 +178,7 @@ pub async fn endpoint_described(
 }
 
 async fn describe(rest: &RestState, headers: &HeaderMap, uri: Uri) -> Response {
-    match rest.door.authenticator.resource().describe(headers, uri.path()) {
+    match rest.front_end.authenticator.resource().describe(headers, uri.path()) {
         Some(document) => Json(document).into_response(),
         None => not_found(uri).await.into_response(),
     }

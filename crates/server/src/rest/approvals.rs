@@ -171,7 +171,7 @@ async fn name_runs(rest: &RestState, shown: &mut [ApprovalView]) -> Result<(), P
             None if known.len() >= MAX_NAMED_RUNS => continue,
             None => {
                 let title = match run.id.parse::<Uuid>() {
-                    Ok(id) => rest.door.engine.jobs().run_title(id).await?,
+                    Ok(id) => rest.engine().jobs().run_title(id).await?,
                     Err(_) => None,
                 };
                 known.insert(run.id.clone(), title.clone());
@@ -243,7 +243,7 @@ pub async fn list(
     RestCaller(caller): RestCaller,
     QueryParams(query): QueryParams<ApprovalQuery>,
 ) -> Result<Json<ApprovalPage>, ProblemDocument> {
-    let approvals = rest.door.engine.approvals();
+    let approvals = rest.engine().approvals();
     let filter = filter(&query)?;
     let found = approvals.list(&caller, filter.clone()).await?;
     // A page may end early because its calls are long, so its length does not tell whether more follow.
@@ -276,7 +276,7 @@ pub async fn show(
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<ApprovalView>, ProblemDocument> {
-    let approvals = rest.door.engine.approvals();
+    let approvals = rest.engine().approvals();
     approvals.sweep().await;
     let held = approvals.get(&caller, held_id(&id)?).await?;
     let mut shown = view(approvals, &caller, held);
@@ -331,7 +331,7 @@ pub async fn approve(
         }
     };
     if remember == Some(Remember::Session) {
-        let held = rest.door.engine.approvals().get(&caller, id).await?;
+        let held = rest.engine().approvals().get(&caller, id).await?;
         // Nothing would be remembered, so that the next call is held again.
         if held.session.is_none() {
             return Err(Problem {
@@ -385,7 +385,7 @@ async fn decide(
     verdict: HeldVerdict,
     note: Option<String>,
 ) -> Result<Json<ApprovalView>, ProblemDocument> {
-    let (approvals, by) = (rest.door.engine.approvals().clone(), caller.clone());
+    let (approvals, by) = (rest.engine().approvals().clone(), caller.clone());
     let held = run_to_completion(async move { approvals.decide(&by, id, verdict, note).await }).await?;
-    Ok(Json(view(rest.door.engine.approvals(), &caller, held)))
+    Ok(Json(view(rest.engine().approvals(), &caller, held)))
 }

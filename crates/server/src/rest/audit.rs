@@ -13,7 +13,7 @@ use toolbooth_core::caller::Caller;
 use toolbooth_core::catalog::Lookup;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
-use toolbooth_engine::{AuditFilter, Engine, MAX_AUDIT_PAGE};
+use toolbooth_engine::{AuditFilter, AuditLog, Engine, MAX_AUDIT_PAGE};
 use utoipa::{IntoParams, ToSchema};
 
 /// Filters for the audit log.
@@ -155,7 +155,7 @@ pub async fn list(
         limit: Some(limit),
         ..AuditFilter::default()
     };
-    let (rows, next_before) = page(&rest.door.engine, &caller, filter).await?;
+    let (rows, next_before) = page(rest.engine(), &caller, filter).await?;
     Ok(Json(AuditPage { rows: rows.into_iter().map(view).collect(), next_before }))
 }
 
@@ -210,11 +210,11 @@ pub struct Verified {
     )
 )]
 pub async fn verify(
-    State(rest): State<RestState>,
+    State(audit): State<Arc<AuditLog>>,
     AdminCaller(caller): AdminCaller,
     _: NoQuery,
 ) -> Result<Json<Verified>, ProblemDocument> {
-    let report = rest.door.engine.audit().verify(&caller).await?;
+    let report = audit.verify(&caller).await?;
     let first_bad = report.first_bad.map(|bad| BadAuditRow { seq: bad.seq, why: bad.why.to_string() });
     Ok(Json(Verified {
         ok: first_bad.is_none(),

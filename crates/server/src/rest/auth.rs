@@ -34,7 +34,7 @@ pub async fn identify(
     (headers, via): (&HeaderMap, Ingress),
     session_use: SessionUse,
 ) -> Result<Arc<Caller>, RequestRefusal> {
-    let authenticator = &rest.door.authenticator;
+    let authenticator = &rest.front_end.authenticator;
     // In `local` mode there is nothing to steal. A token in the request takes precedence over a cookie; a proxy may
     // send an `Authorization` header of its own.
     let uses_session = !authenticator.is_local()
@@ -53,7 +53,7 @@ pub async fn identify(
     })?;
     let Some(session) = session else {
         let request = IdentifyRequest::Http { headers, resource: RequestedResource::Api, via };
-        return rest.door.identify(request).await.map_err(RequestRefusal::Unidentified);
+        return rest.front_end.identify(request).await.map_err(RequestRefusal::Unidentified);
     };
     console_cookies::check_csrf(&session, headers, session_use).map_err(RequestRefusal::Forged)?;
     let session = renewed(rest, session).await.map_err(RequestRefusal::Unidentified)?;
@@ -71,7 +71,7 @@ pub async fn identify(
         }
         SessionCredential::Proxy => IdentifyRequest::Http { headers, resource: RequestedResource::Api, via },
     };
-    let identified = match rest.door.identify(request).await {
+    let identified = match rest.front_end.identify(request).await {
         // The proxy now names another user.
         Ok(caller) if caller.user != session.user => Err(Unidentified::Missing),
         identified => identified,
@@ -88,7 +88,7 @@ pub async fn identify(
 impl RestState {
     /// The scheme of the setting `public_url`, by which browsers reach the gateway; `None` if it is not set.
     pub(crate) fn public_scheme(&self) -> Option<CookieScheme> {
-        self.door.authenticator.resource().public_url.as_deref().map(CookieScheme::of)
+        self.front_end.authenticator.resource().public_url.as_deref().map(CookieScheme::of)
     }
 }
 
@@ -116,7 +116,7 @@ pub enum RequestRefusal {
 pub fn refuse(rest: &RestState, unidentified: &Unidentified, request: &Parts) -> Response {
     let peer = request.extensions.get::<PeerInfo>();
     let source = peer.map(PeerInfo::source).unwrap_or_default();
-    rest.door.note_refusal(unidentified, &source, &attempt(&request.method, request.uri.path()));
+    rest.front_end.note_refusal(unidentified, &source, &attempt(&request.method, request.uri.path()));
     unauthorized(rest, unidentified, &request.headers, request.uri.path())
 }
 
@@ -135,7 +135,7 @@ pub async fn identified(State(rest): State<RestState>, mut request: Request, nex
         Ok(caller) => match with_session(caller, request.headers()) {
             Ok(caller) => {
                 let caller = {
-                    let wanted = rest.door.engine.servers().wanted_headers();
+                    let wanted = rest.engine().servers().wanted_headers();
                     with_forwarded_headers(wanted.as_deref().map(Vec::as_slice), caller, request.headers())
                 };
                 request.extensions_mut().insert(caller);
@@ -183,7 +183,7 @@ fn unauthorized(rest: &RestState, unidentified: &Unidentified, headers: &HeaderM
     let document = ProblemDocument(unidentified.status(), Problem::of(unidentified));
     let mut response = document.into_response();
     unidentified.set_response_headers(
-        &rest.door.authenticator.resource(),
+        &rest.front_end.authenticator.resource(),
         headers,
         path,
         response.headers_mut(),
@@ -230,5 +230,5 @@ pub fn with_persona(
     persona: Option<&str>,
 ) -> Result<Arc<Caller>, ProblemDocument> {
     let Some(persona) = persona else { return Ok(caller) };
-    rest.door.authenticator.through(&caller, persona).map_err(|refused| Problem::of(&refused).into())
+    rest.front_end.authenticator.through(&caller, persona).map_err(|refused| Problem::of(&refused).into())
 }

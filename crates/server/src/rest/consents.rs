@@ -1,13 +1,14 @@
 //! Consents over REST: listing and revoking remembered approvals.
 
-use super::RestState;
 use super::auth::RestCaller;
 use super::extract::{self, NoQuery, PathParam};
 use super::problem::ProblemDocument;
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
+use std::sync::Arc;
 use toolbooth_core::consent::Consent;
+use toolbooth_engine::Approvals;
 use utoipa::ToSchema;
 
 /// A remembered approval.
@@ -46,11 +47,11 @@ pub struct ConsentList {
     responses((status = 200, description = "The caller's own consents; all consents for an administrator.", body = ConsentList))
 )]
 pub async fn list(
-    State(rest): State<RestState>,
+    State(approvals): State<Arc<Approvals>>,
     RestCaller(caller): RestCaller,
     _: NoQuery,
 ) -> Result<Json<ConsentList>, ProblemDocument> {
-    let consents = rest.door.engine.approvals().consents(&caller).await?;
+    let consents = approvals.consents(&caller).await?;
     Ok(Json(ConsentList { consents: consents.into_iter().map(view).collect() }))
 }
 
@@ -65,11 +66,11 @@ pub async fn list(
     )
 )]
 pub async fn revoke(
-    State(rest): State<RestState>,
+    State(approvals): State<Arc<Approvals>>,
     RestCaller(caller): RestCaller,
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<ConsentView>, ProblemDocument> {
     let id = extract::id(&id, "consent.unknown", "consent")?;
-    Ok(Json(view(rest.door.engine.approvals().revoke_consent(&caller, id).await?)))
+    Ok(Json(view(approvals.revoke_consent(&caller, id).await?)))
 }

@@ -1,6 +1,5 @@
 //! Dead letters over REST: listing, replaying and dropping calls that failed for good.
 
-use super::RestState;
 use super::auth::RestCaller;
 use super::extract::{self, NoQuery, PathParam, QueryParams, run_to_completion};
 use super::item_request::ItemRequest;
@@ -8,10 +7,11 @@ use super::problem::{ProblemDocument, server_error};
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use toolbooth_core::dead_letter::{Attempt, DeadLetter, LetterState};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::json::RawJson;
-use toolbooth_engine::{Answer, LetterFilter, MAX_LETTERS_PAGE, ReplayAnyway};
+use toolbooth_engine::{Answer, DeadLetters, LetterFilter, MAX_LETTERS_PAGE, ReplayAnyway};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -133,13 +133,13 @@ fn filter(query: DeadLetterQuery) -> Result<LetterFilter, Problem> {
     responses((status = 200, description = "A page of the dead letters that the caller may see.", body = DeadLetterPage))
 )]
 pub async fn list(
-    State(rest): State<RestState>,
+    State(dead_letters): State<Arc<DeadLetters>>,
     RestCaller(caller): RestCaller,
     QueryParams(query): QueryParams<DeadLetterQuery>,
 ) -> Result<Json<DeadLetterPage>, ProblemDocument> {
     let filter = filter(query)?;
     let limit = filter.limit.unwrap_or(MAX_LETTERS_PAGE) as usize;
-    let found = rest.door.engine.dead_letters().list(&caller, filter).await?;
+    let found = dead_letters.list(&caller, filter).await?;
     let last = found.last().map(|letter| letter.id.to_string());
     let next_cursor = last.filter(|_| found.len() >= limit);
     Ok(Json(DeadLetterPage { dead_letters: found.into_iter().map(view).collect(), next_cursor }))
@@ -160,12 +160,12 @@ fn letter_id(text: &str) -> Result<Uuid, Problem> {
     )
 )]
 pub async fn show(
-    State(rest): State<RestState>,
+    State(dead_letters): State<Arc<DeadLetters>>,
     RestCaller(caller): RestCaller,
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<DeadLetterView>, ProblemDocument> {
-    Ok(Json(view(rest.door.engine.dead_letters().get(&caller, letter_id(&id)?).await?)))
+    Ok(Json(view(dead_letters.get(&caller, letter_id(&id)?).await?)))
 }
 
 /// The body of a replay.
@@ -207,13 +207,13 @@ pub struct ReplayView {
     )
 )]
 pub async fn replay(
-    State(rest): State<RestState>,
+    State(letters): State<Arc<DeadLetters>>,
     ItemRequest { caller, id, body }: ItemRequest,
 ) -> Result<Json<ReplayView>, ProblemDocument> {
     let id = letter_id(&id)?;
     let ReplayBody { anyway } = extract::body(&body, REPLAY)?;
     let anyway = if anyway { ReplayAnyway::Yes } else { ReplayAnyway::No };
-    let (letters, by) = (rest.door.engine.dead_letters().clone(), caller.clone());
+    let by = caller.clone();
     let replayed = run_to_completion(async move { letters.replay(&by, id, anyway).await }).await?;
     let is_own = replayed.letter.user == *caller.user;
     let (result, held) = match replayed.answer {
@@ -237,12 +237,12 @@ pub async fn replay(
     )
 )]
 pub async fn give_up(
-    State(rest): State<RestState>,
+    State(letters): State<Arc<DeadLetters>>,
     RestCaller(caller): RestCaller,
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<DeadLetterView>, ProblemDocument> {
     let id = letter_id(&id)?;
-    let (letters, by) = (rest.door.engine.dead_letters().clone(), caller.clone());
+    let by = caller.clone();
     Ok(Json(view(run_to_completion(async move { letters.discard(&by, id).await }).await?)))
 }

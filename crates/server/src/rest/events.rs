@@ -152,7 +152,7 @@ pub(super) fn follow_job(
 
 /// The latest events of a job, oldest first.
 pub(super) fn of_job(rest: &RestState, caller: &Caller, name: &str) -> Vec<serde_json::Value> {
-    let engine = &rest.door.engine;
+    let engine = rest.engine();
     let found = engine.events().latest(Since::Oldest, DEFAULT_LIMIT, |event| {
         is_about(event, name) && engine.catalog().may_see_event(caller, event)
     });
@@ -180,8 +180,8 @@ fn open_stream(
 ) -> Result<Response, ProblemDocument> {
     let since = query.since.map_or(Since::Now, Since::After);
     // Subscribed before the stream opens, so that a revocation in between is not missed.
-    let revoked = rest.door.authenticator.revoked();
-    let follower = rest.door.engine.events().follow_for(&caller.user, query.kinds, since);
+    let revoked = rest.front_end.authenticator.revoked();
+    let follower = rest.engine().events().follow_for(&caller.user, query.kinds, since);
     let follower = follower.map_err(|fault| Problem::of(&fault))?;
     let first = keep_alive(&follower);
     let stream = EventStream {
@@ -229,7 +229,7 @@ pub async fn recent(
     headers: HeaderMap,
 ) -> Result<Json<RecentEvents>, ProblemDocument> {
     let query = EventQuery::read(query.as_deref(), &headers)?;
-    let engine = &rest.door.engine;
+    let engine = rest.engine();
     let since = query.since.map_or(Since::Oldest, Since::After);
     let found = engine.events().latest(since, query.limit, |event| {
         query.kinds.has(event.kind) && engine.catalog().may_see_event(&caller, event)
@@ -269,7 +269,7 @@ struct EventStream {
 impl EventStream {
     fn chunks(self) -> impl Stream<Item = io::Result<Bytes>> + Send {
         futures_util::stream::unfold(self, |mut stream| async move {
-            let interval = stream.rest.door.keep_alive;
+            let interval = stream.rest.front_end.keep_alive;
             match timeout(interval, stream.next()).await {
                 Ok(chunk) => chunk.map(|chunk| (Ok(chunk), stream)),
                 // The position is already past received events that were not sent, so it must not be sent.
@@ -292,7 +292,7 @@ impl EventStream {
                 received = self.follower.next(), if self.received.is_empty() => self.received = received,
                 () = std::future::ready(()), if !self.received.is_empty() => {}
                 () = sleep_until(self.recheck_at) => {}
-                () = self.rest.door.stop.cancelled() => return None,
+                () = self.rest.front_end.stop.cancelled() => return None,
                 // The client has to connect again, with a credential that is still valid.
                 user = self.revoked.recv() => match user {
                     Ok(user) if *user != *self.caller.user => continue,
@@ -301,7 +301,7 @@ impl EventStream {
             }
             // Received events stay in `received`, because the caller may drop this future at any await.
             self.identify_again().await?;
-            let (catalog, caller) = (self.rest.door.engine.catalog(), &self.caller);
+            let (catalog, caller) = (self.rest.engine().catalog(), &self.caller);
             let job = self.job.as_deref();
             let is_wanted = |item: &StreamItem| match (job, item) {
                 (Some(job), StreamItem::Event(_, event)) => is_about(event, job),

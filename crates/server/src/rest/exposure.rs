@@ -70,13 +70,13 @@ pub async fn explain(
 ) -> Result<Json<ExposureView>, ProblemDocument> {
     let caller = with_persona(&rest, caller, persona.as_deref())?;
     let client: String = client.as_deref().unwrap_or("unknown").chars().take(MAX_CLIENT).collect();
-    rest.door.engine.catalog().wait_for_servers(&caller).await;
-    let (exposure, user, name) = (rest.door.engine.exposure().clone(), caller.clone(), client.clone());
+    rest.engine().catalog().wait_for_servers(&caller).await;
+    let (exposure, user, name) = (rest.engine().exposure().clone(), caller.clone(), client.clone());
     // Weighing thousands of tools takes a while and must not delay calls.
     let weighing = tokio::task::spawn_blocking(move || exposure.explain(&user, &name));
     let ExposureReport { choice, family, weights, budget } = match weighing.await {
         Ok(explained) => explained,
-        Err(_) => rest.door.engine.exposure().explain(&caller, &client),
+        Err(_) => rest.engine().exposure().explain(&caller, &client),
     };
     let sent = match choice.mode {
         Mode::Full => weights.full,

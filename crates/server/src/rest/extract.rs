@@ -96,7 +96,7 @@ impl FromRequest<RestState> for JsonBody {
             .into());
         }
         let is_json = says_json(request.headers());
-        match read_body(request.into_body(), rest.door.body_limit).await {
+        match read_body(request.into_body(), rest.front_end.body_limit).await {
             // An empty body needs no Content-Type.
             Ok(body) if !is_json && !body.is_empty() => Err(not_json().into()),
             Ok(body) => Ok(Self(body)),

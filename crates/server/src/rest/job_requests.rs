@@ -1,6 +1,5 @@
 //! Signed requests of other systems that start jobs.
 
-use super::RestState;
 use super::extract::{self, JsonBody, NoQuery, PathParam, run_to_completion};
 use super::jobs::JobRunBody;
 use super::problem::ProblemDocument;
@@ -8,6 +7,8 @@ use axum::Json;
 use axum::extract::State;
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
+use std::sync::Arc;
+use toolbooth_engine::Jobs;
 use utoipa::ToSchema;
 
 const RUN: &str = "send {\"arguments\": {}}, or an empty body";
@@ -39,7 +40,7 @@ pub struct ExternalRunView {
     )
 )]
 pub async fn start(
-    State(rest): State<RestState>,
+    State(jobs): State<Arc<Jobs>>,
     PathParam(id): PathParam<String>,
     _: NoQuery,
     headers: HeaderMap,
@@ -48,7 +49,6 @@ pub async fn start(
     let signed = headers.get("toolbooth-signature").and_then(|value| value.to_str().ok());
     let signed = signed.unwrap_or_default().to_owned();
     let JobRunBody { arguments } = extract::body(&body, RUN)?;
-    let jobs = rest.door.engine.jobs().clone();
     let work = async move { jobs.run_external(&id, &signed, &body, arguments.unwrap_or_default()).await };
     let run = run_to_completion(work).await?;
     Ok((StatusCode::ACCEPTED, Json(ExternalRunView { run: run.id.to_string(), status: run.state.as_str() })))

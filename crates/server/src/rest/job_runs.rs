@@ -1,6 +1,5 @@
 //! The runs of jobs over REST: their history, and decisions about them.
 
-use super::RestState;
 use super::auth::RestCaller;
 use super::extract::{self, JsonBody, NoQuery, PathParam, QueryParams, run_to_completion};
 use super::problem::ProblemDocument;
@@ -8,9 +7,10 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::sync::Arc;
 use toolbooth_core::job::{PartOutcome, RunPart, RunRecord, RunStep};
 use toolbooth_core::skill::{StepError, StepState};
-use toolbooth_engine::{InterruptedStep, RunPage, WorkList};
+use toolbooth_engine::{InterruptedStep, Jobs, RunPage, WorkList};
 use utoipa::{IntoParams, ToSchema};
 
 const DECIDE: &str = "send {\"interrupted\": \"repeat\"} or {\"interrupted\": \"skip\"}";
@@ -242,13 +242,12 @@ pub struct JobRunPage {
     )
 )]
 pub async fn list(
-    State(rest): State<RestState>,
+    State(jobs): State<Arc<Jobs>>,
     RestCaller(caller): RestCaller,
     PathParam(name): PathParam<String>,
     QueryParams(query): QueryParams<RunListQuery>,
 ) -> Result<Json<JobRunPage>, ProblemDocument> {
-    let WorkList { entries, next: next_cursor, .. } =
-        rest.door.engine.jobs().runs(&caller, &name, query.page()).await?;
+    let WorkList { entries, next: next_cursor, .. } = jobs.runs(&caller, &name, query.page()).await?;
     Ok(Json(JobRunPage { runs: entries.into_iter().map(entry).collect(), next_cursor }))
 }
 
@@ -267,12 +266,12 @@ pub async fn list(
     )
 )]
 pub async fn show(
-    State(rest): State<RestState>,
+    State(jobs): State<Arc<Jobs>>,
     RestCaller(caller): RestCaller,
     PathParam((name, id)): PathParam<(String, String)>,
     _: NoQuery,
 ) -> Result<Json<RunView>, ProblemDocument> {
-    Ok(Json(view(rest.door.engine.jobs().show_run(&caller, &name, &id).await?)))
+    Ok(Json(view(jobs.show_run(&caller, &name, &id).await?)))
 }
 
 /// A decision about a held run.
@@ -300,7 +299,7 @@ pub struct RunDecisionBody {
     )
 )]
 pub async fn decide(
-    State(rest): State<RestState>,
+    State(jobs): State<Arc<Jobs>>,
     RestCaller(caller): RestCaller,
     PathParam((name, id)): PathParam<(String, String)>,
     _: NoQuery,
@@ -315,7 +314,6 @@ pub async fn decide(
             return Err(extract::bad_body(message, DECIDE).into());
         }
     };
-    let jobs = rest.door.engine.jobs().clone();
     let work = async move { jobs.decide_run(&caller, &name, &id, decision).await };
     Ok(Json(view(run_to_completion(work).await?)))
 }
@@ -348,14 +346,13 @@ pub struct CriterionBody {
     )
 )]
 pub async fn confirm(
-    State(rest): State<RestState>,
+    State(jobs): State<Arc<Jobs>>,
     RestCaller(caller): RestCaller,
     PathParam((name, id)): PathParam<(String, String)>,
     _: NoQuery,
     JsonBody(body): JsonBody,
 ) -> Result<Json<RunView>, ProblemDocument> {
     let CriterionBody { criterion, met } = extract::object(&body, CONFIRM)?;
-    let jobs = rest.door.engine.jobs().clone();
     let work = async move { jobs.confirm(&caller, &name, &id, (criterion as usize, met)).await };
     Ok(Json(view(run_to_completion(work).await?)))
 }

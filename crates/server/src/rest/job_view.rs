@@ -154,7 +154,7 @@ pub(super) async fn view(
     caller: &Caller,
     job: &KnownJob,
 ) -> Result<JobView, ProblemDocument> {
-    let mut tasks = rest.door.engine.jobs().task_finder(caller);
+    let mut tasks = rest.engine().jobs().task_finder(caller);
     view_with(rest, caller, job, &mut tasks).await
 }
 
@@ -165,7 +165,7 @@ pub(super) async fn view_with(
     job: &KnownJob,
     tasks: &mut TaskFinder<'_>,
 ) -> Result<JobView, ProblemDocument> {
-    let readiness = rest.door.engine.jobs().readiness(caller, job, tasks).await?;
+    let readiness = rest.engine().jobs().readiness(caller, job, tasks).await?;
     let definition = &job.definition;
     let record = job.record.as_ref();
     let is_admin = caller.admin == Admin::Yes;
@@ -231,7 +231,7 @@ pub(super) async fn view_with(
 pub(super) fn schedule(rest: &RestState, job: &KnownJob, count: usize) -> JobScheduleView {
     let recurrence = job.definition.recurrence.as_ref();
     let compiled = recurrence.and_then(|recurrence| recurrence.compile().ok());
-    let now = rest.door.engine.clock().now_ms();
+    let now = rest.engine().clock().now_ms();
     let upcoming = compiled.as_ref().map(|schedule| schedule.upcoming(now, count)).unwrap_or_default();
     let local = |at_ms: i64| compiled.as_ref().map(|schedule| schedule.local_time(at_ms));
     let scheduled = job.record.as_ref().filter(|record| !record.paused);

@@ -9,6 +9,7 @@ use super::job_runs::{self, RunView};
 use super::job_view::{self, JobView};
 use super::problem::ProblemDocument;
 use super::tools::{self, ToolListQuery};
+use super::work_items::{self, MAX_LIMIT, WorkFilters};
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
@@ -23,13 +24,8 @@ use toolbooth_engine::{JobQuery, RunPage, ScheduleSwitch, WorkList};
 use utoipa::{IntoParams, ToSchema};
 
 const CREATE: &str = "send {\"name\": \"brief\", \"plan\": [{\"id\": \"one\", \"tool\": \"mail_list\"}]}";
-const PATCH: &str = "send {\"summary\": \"text\", \"expected_updated_at\": 1}";
 const TRANSITION: &str = "send {\"target_status\": \"scheduled\", \"expected_updated_at\": 1}";
 const RUN: &str = "send {\"arguments\": {}}, or an empty body";
-/// Default number of jobs on a page.
-const DEFAULT_LIMIT: usize = 100;
-/// Maximum number of jobs on a page.
-const MAX_LIMIT: usize = 500;
 /// Number of runs in the view of a job.
 const SHOWN_RUNS: u32 = 10;
 /// Maximum number of upcoming times.
@@ -76,42 +72,25 @@ struct JobListQuery {
 
 impl JobListQuery {
     fn read(query: &str) -> Result<Self, Problem> {
-        let mut personas = url::form_urlencoded::Serializer::new(String::new());
-        let mut found = JobQuery { limit: DEFAULT_LIMIT, ..JobQuery::default() };
-        for (key, value) in url::form_urlencoded::parse(query.as_bytes()) {
-            match &*key {
-                "persona" => {
-                    personas.append_pair("persona", &value);
-                }
-                "status" => {
-                    for word in value.split(',') {
-                        found.states.push(read_state(word)?);
-                    }
-                }
-                "owner" => found.owner = Some(value.into_owned()),
-                "cursor" => found.after = Some(read_cursor(&value)?),
-                "limit" => found.limit = extract::page_limit(&value, MAX_LIMIT)?,
-                other => {
-                    let known = "`status`, `owner`, `persona`, `cursor` or `limit`";
-                    return Err(extract::unknown_parameter(other, known));
-                }
+        let WorkFilters { personas, owner, after, limit, others } = WorkFilters::read(query)?;
+        let shared = personas.query.shared;
+        let mut query = JobQuery { owner, after, limit, shared, ..JobQuery::default() };
+        for (key, value) in others {
+            if key != "status" {
+                let known = "`status`, `owner`, `persona`, `cursor` or `limit`";
+                return Err(extract::unknown_parameter(&key, known));
+            }
+            for word in value.split(',') {
+                query.states.push(read_state(word)?);
             }
         }
-        let personas = ToolListQuery::of_personas(&personas.finish())?;
-        found.shared = personas.query.shared;
-        Ok(Self { personas, query: found })
+        Ok(Self { personas, query })
     }
 }
 
 fn read_state(word: &str) -> Result<JobState, Problem> {
     let words = JobState::ALL.map(JobState::as_str).join(", ");
     word.parse().map_err(|_| bad_query(format!("`status` must be one of {words}")))
-}
-
-/// A cursor is the hexadecimal form of the last job's place.
-pub(super) fn read_cursor(text: &str) -> Result<String, Problem> {
-    let wrong = || bad_query("`cursor` must be the `next_cursor` of the previous page".into());
-    toolbooth_core::hex::decode(text).and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(wrong)
 }
 
 /// Lists the jobs that the caller may see.
@@ -141,7 +120,7 @@ pub(super) async fn page(
     callers: &[Arc<Caller>],
     query: &JobQuery,
 ) -> Result<(Vec<JobView>, Option<String>), ProblemDocument> {
-    let engine = &rest.door.engine;
+    let engine = rest.engine();
     if let Some(caller) = callers.first() {
         engine.catalog().wait_for_servers(caller).await;
     }
@@ -152,7 +131,7 @@ pub(super) async fn page(
     for job in &entries {
         views.push(job_view::view_with(rest, caller, job, &mut tasks).await?.without_bodies());
     }
-    Ok((views, next.map(|next| extract::hex(next.as_bytes()))))
+    Ok((views, next.as_deref().map(work_items::cursor)))
 }
 
 /// The first page of jobs, for the registry, and the cursor of the next one.
@@ -211,12 +190,9 @@ pub async fn create(
     _: NoQuery,
     JsonBody(body): JsonBody,
 ) -> Result<(StatusCode, Json<JobView>), ProblemDocument> {
-    let body: Map<String, Value> = extract::object(&body, CREATE)?;
-    if body.contains_key("extends") {
-        return Err(extract::bad_body("`extends` is for manifests".into(), CREATE).into());
-    }
-    let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
-    let created = run_to_completion(async move { jobs.create(&by, &Value::Object(body)).await }).await?;
+    let definition = work_items::read_definition(&body, CREATE)?;
+    let (jobs, by) = (rest.engine().jobs().clone(), caller.clone());
+    let created = run_to_completion(async move { jobs.create(&by, &definition).await }).await?;
     Ok((StatusCode::CREATED, Json(job_view::view(&rest, &caller, &created).await?)))
 }
 
@@ -248,7 +224,7 @@ pub async fn show(
     PathParam(name): PathParam<String>,
     QueryParams(query): QueryParams<JobShowQuery>,
 ) -> Result<Json<JobView>, ProblemDocument> {
-    let jobs = rest.door.engine.jobs();
+    let jobs = rest.engine().jobs();
     let job = jobs.get(&caller, &name).await?;
     let mut view = job_view::view(&rest, &caller, &job).await?;
     for word in query.include.iter().flat_map(|list| list.split(',')).map(str::trim) {
@@ -305,24 +281,6 @@ pub struct JobPatchBody {
     accepts_external_requests: Option<bool>,
 }
 
-/// Splits a patch into the expected time of the last change and the fields.
-pub(super) fn read_patch(body: &[u8]) -> Result<(Option<i64>, Map<String, Value>), Problem> {
-    let mut patch: Map<String, Value> = extract::object(body, PATCH)?;
-    for key in ["name", "extends"] {
-        if patch.contains_key(key) {
-            return Err(extract::bad_body(format!("`{key}` cannot be changed"), PATCH));
-        }
-    }
-    let expected = match patch.remove("expected_updated_at") {
-        None | Some(Value::Null) => None,
-        Some(Value::Number(number)) if number.is_i64() => number.as_i64(),
-        Some(_) => {
-            return Err(extract::bad_body("`expected_updated_at` must be a whole number".into(), PATCH));
-        }
-    };
-    Ok((expected, patch))
-}
-
 /// Changes the definition of a job that a request created.
 #[utoipa::path(
     patch,
@@ -340,8 +298,8 @@ pub async fn patch(
     State(rest): State<RestState>,
     ItemRequest { caller, id: name, body }: ItemRequest,
 ) -> Result<Json<JobView>, ProblemDocument> {
-    let (expected, patch) = read_patch(&body)?;
-    let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
+    let (expected, patch) = work_items::read_patch(&body)?;
+    let (jobs, by) = (rest.engine().jobs().clone(), caller.clone());
     let work = async move { jobs.patch(&by, &name, &patch, expected).await };
     let job = run_to_completion(work).await?;
     Ok(Json(job_view::view(&rest, &caller, &job).await?))
@@ -365,7 +323,7 @@ pub async fn delete(
     PathParam(name): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<JobView>, ProblemDocument> {
-    let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
+    let (jobs, by) = (rest.engine().jobs().clone(), caller.clone());
     let deleted = run_to_completion(async move { jobs.delete(&by, &name).await }).await?;
     Ok(Json(job_view::view(&rest, &caller, &deleted).await?))
 }
@@ -405,7 +363,7 @@ pub async fn transition(
     let target: JobState = target_status
         .parse()
         .map_err(|_| extract::bad_body(format!("`target_status` must be one of {words}"), TRANSITION))?;
-    let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
+    let (jobs, by) = (rest.engine().jobs().clone(), caller.clone());
     let work = async move { jobs.transition(&by, &name, target, expected_updated_at).await };
     let job = run_to_completion(work).await?;
     Ok(Json(job_view::view(&rest, &caller, &job).await?))
@@ -417,7 +375,7 @@ async fn switch(
     name: String,
     switch: ScheduleSwitch,
 ) -> Result<Json<JobView>, ProblemDocument> {
-    let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
+    let (jobs, by) = (rest.engine().jobs().clone(), caller.clone());
     let job = run_to_completion(async move { jobs.switch(&by, &name, switch).await }).await?;
     Ok(Json(job_view::view(&rest, &caller, &job).await?))
 }
@@ -481,7 +439,7 @@ async fn start(
 ) -> Result<(StatusCode, Json<RunView>), ProblemDocument> {
     let ItemRequest { caller, id: name, body } = request;
     let JobRunBody { arguments } = extract::body(&body, RUN)?;
-    let jobs = rest.door.engine.jobs().clone();
+    let jobs = rest.engine().jobs().clone();
     let work = async move { jobs.run(&caller, &name, arguments.unwrap_or_default(), trigger).await };
     Ok((StatusCode::ACCEPTED, Json(job_runs::view(run_to_completion(work).await?))))
 }
@@ -556,6 +514,6 @@ pub async fn follow(
             return Err(extract::unknown_parameter(&key, "`last_event_id`").into());
         }
     }
-    rest.door.engine.jobs().get(&caller, &name).await?;
+    rest.engine().jobs().get(&caller, &name).await?;
     events::follow_job(&rest, JobEvents { caller, via, name }, query.as_deref(), headers)
 }

@@ -37,7 +37,7 @@ pub async fn list(
     AdminCaller(_): AdminCaller,
     _: NoQuery,
 ) -> Json<ManifestList> {
-    let engine = &rest.door.engine;
+    let engine = rest.engine();
     let entries: Vec<Value> = engine.catalog().manifest_entries().iter().map(view).collect();
     let kept = engine.catalog().manifests().stale_files.clone();
     Json(ManifestList { revision: engine.catalog().load().revision, entries, kept })

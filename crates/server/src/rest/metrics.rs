@@ -29,7 +29,7 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
     )
 )]
 pub async fn metrics(State(rest): State<RestState>, _: AdminCaller, _: NoQuery) -> Response {
-    let engine = &rest.door.engine;
+    let engine = rest.engine();
     let held = engine.approvals().pending_count().await;
     let mut page = MetricsPage::default();
     calls(&mut page, engine.calls().metrics());
@@ -41,7 +41,7 @@ pub async fn metrics(State(rest): State<RestState>, _: AdminCaller, _: NoQuery) 
         "Running gateways on the store, this one included.",
         engine.replica_mail().live() as f64,
     );
-    page.gauge("toolbooth_sessions", "Open legacy sessions.", rest.door.sessions.len() as f64);
+    page.gauge("toolbooth_sessions", "Open legacy sessions.", rest.front_end.sessions.len() as f64);
     events(&mut page, engine.events(), engine.tracing());
     logs(&mut page, rest.access_log.as_deref());
     process(&mut page, engine.uptime());

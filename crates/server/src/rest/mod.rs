@@ -32,6 +32,7 @@ mod metrics;
 mod openapi;
 mod owner_request;
 mod pages;
+mod parts;
 mod plans;
 mod problem;
 mod prompts;
@@ -54,9 +55,10 @@ mod tokens;
 mod tools;
 mod trust;
 mod user_keys;
+mod work_items;
 
 use crate::access_log::AccessLog;
-use crate::mcp::Door;
+use crate::mcp::FrontEndState;
 use crate::owner_browsers::OwnerBrowsers;
 use axum::Router;
 use axum::middleware;
@@ -68,7 +70,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolbooth_core::fault::Problem;
-use toolbooth_engine::{ConsoleLogins, ConsoleSessions};
+use toolbooth_engine::{ConsoleLogins, ConsoleSessions, Engine};
 use utoipa::ToSchema;
 
 pub(crate) use auth::{refuse, with_bearer};
@@ -122,7 +124,7 @@ impl ReloadCause {
 #[derive(Clone)]
 pub struct RestState {
     /// The MCP endpoint, with the engine and the authenticator.
-    pub door: Arc<Door>,
+    pub front_end: Arc<FrontEndState>,
     /// Reloads the configuration.
     pub reload: Reload,
     /// The configuration files and the latest reload error.
@@ -209,15 +211,15 @@ impl ConfigStatus {
 
 impl RestState {
     /// The state for one run of a gateway.
-    pub fn new(door: Arc<Door>, reload: Reload) -> Self {
+    pub fn new(front_end: Arc<FrontEndState>, reload: Reload) -> Self {
         let run_id = uuid::Uuid::new_v4().to_string().into();
         let (running_calls, chat_turns) = Default::default();
-        let (clock, store) = (door.engine.clock(), door.engine.store());
+        let (clock, store) = (front_end.engine.clock(), front_end.engine.store());
         let console_sessions = ConsoleSessions::new(clock.clone(), store.clone());
         let console_logins = Arc::new(ConsoleLogins::new(clock.clone(), store.clone()));
         let owner_browsers = Arc::new(OwnerBrowsers::new(clock.clone()));
         Self {
-            door,
+            front_end,
             reload,
             config: Arc::default(),
             run_id,
@@ -230,6 +232,11 @@ impl RestState {
             project_trust: None,
             server_entries: None,
         }
+    }
+
+    /// The engine that runs the requests.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.front_end.engine
     }
 
     /// Sets the configuration status that administrators can see.

@@ -36,12 +36,12 @@ pub(super) fn record(parts: &Parts, rest: &RestState, code: &'static str) {
     let noun = parts.uri.path().split('/').nth(1).unwrap_or_default();
     let attempt = format!("{} /{noun}", parts.method);
     let attempt = RefusedAttempt { code, source: &source, user, attempt: &attempt };
-    rest.door.engine.audit().record_refusal(attempt);
+    rest.engine().audit().record_refusal(attempt);
 }
 
 impl RestState {
     /// Whether only the user who runs the gateway can reach it over TCP: `local` mode, with `auth.local_users: own`.
     pub(crate) fn is_owners_alone(&self) -> bool {
-        self.door.authenticator.checks_peer_user()
+        self.front_end.authenticator.checks_peer_user()
     }
 }

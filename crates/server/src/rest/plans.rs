@@ -13,7 +13,7 @@ use std::sync::Arc;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::Problem;
 use toolbooth_core::plan::Plan;
-use toolbooth_engine::{PlanScope, StepReport, Steps};
+use toolbooth_engine::{PlanScope, Plans, StepReport, Steps};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -104,11 +104,11 @@ fn plan_id(text: &str) -> Result<Uuid, Problem> {
 /// Lists the caller's plans, newest first, without steps.
 #[utoipa::path(get, path = "/plans", responses((status = 200, description = "The plans.", body = PlanList)))]
 pub async fn list(
-    State(rest): State<RestState>,
+    State(plans): State<Arc<Plans>>,
     RestCaller(caller): RestCaller,
     _: NoQuery,
 ) -> Result<Json<PlanList>, ProblemDocument> {
-    let plans = rest.door.engine.plans().list(&caller).await?;
+    let plans = plans.list(&caller).await?;
     Ok(Json(PlanList { plans: plans.into_iter().map(view).collect() }))
 }
 
@@ -128,7 +128,7 @@ pub async fn show(
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<PlanView>, ProblemDocument> {
-    let engine = &rest.door.engine;
+    let engine = rest.engine();
     let (plan, steps) = engine.plans().get(&caller, plan_id(&id)?).await?;
     let steps = steps.into_iter().map(|held| approvals::view(engine.approvals(), &caller, held)).collect();
     Ok(Json(PlanView { steps: Some(steps), ..view(plan) }))
@@ -148,7 +148,7 @@ pub async fn on(
     JsonBody(body): JsonBody,
 ) -> Result<Json<PlanView>, ProblemDocument> {
     let scope = scope(&rest, &caller, extract::body(&body, SCOPE)?)?;
-    Ok(Json(view(rest.door.engine.plans().open(&caller, scope).await?)))
+    Ok(Json(view(rest.engine().plans().open(&caller, scope).await?)))
 }
 
 /// Turns plan mode off.
@@ -166,7 +166,7 @@ pub async fn off(
 ) -> Result<Json<PlanList>, ProblemDocument> {
     let wanted = if body.is_empty() { query } else { extract::body(&body, SCOPE)? };
     let scope = scope(&rest, &caller, wanted)?;
-    let closed = rest.door.engine.plans().close(&caller, scope).await?;
+    let closed = rest.engine().plans().close(&caller, scope).await?;
     Ok(Json(PlanList { plans: closed.into_iter().map(view).collect() }))
 }
 
@@ -213,7 +213,7 @@ pub struct StepsBody {
     )
 )]
 pub async fn approve(
-    State(rest): State<RestState>,
+    State(plans): State<Arc<Plans>>,
     ItemRequest { caller, id, body }: ItemRequest,
 ) -> Result<Json<StepsView>, ProblemDocument> {
     let id = plan_id(&id)?;
@@ -226,7 +226,6 @@ pub async fn approve(
         return Err(extract::bad_body("`reason` is only for rejections".into(), STEPS).into());
     }
     let steps = steps.read()?;
-    let plans = rest.door.engine.plans().clone();
     let reports = run_to_completion(async move { plans.approve_steps(&caller, id, steps).await }).await?;
     Ok(Json(steps_view(id, reports)))
 }
@@ -244,13 +243,12 @@ pub async fn approve(
     )
 )]
 pub async fn reject(
-    State(rest): State<RestState>,
+    State(plans): State<Arc<Plans>>,
     ItemRequest { caller, id, body }: ItemRequest,
 ) -> Result<Json<StepsView>, ProblemDocument> {
     let id = plan_id(&id)?;
     let StepsBody { steps, reason } = extract::body(&body, STEPS)?;
     let steps = steps.map_or(Ok(Steps::All), |steps| steps.read())?;
-    let plans = rest.door.engine.plans().clone();
     let reports =
         run_to_completion(async move { plans.reject_steps(&caller, id, steps, reason).await }).await?;
     Ok(Json(steps_view(id, reports)))

@@ -33,100 +33,136 @@ pub struct ProblemView {
 /// A problem with its HTTP status.
 pub struct ProblemDocument(pub StatusCode, pub Problem);
 
+/// The statuses of codes for which the blame does not decide.
+const STATUSES: &[(StatusCode, &[&str])] = &[
+    (StatusCode::UNAUTHORIZED, &["job.bad-signature"]),
+    (
+        StatusCode::FORBIDDEN,
+        &[
+            "approval.not-yours",
+            "auth.admin-only",
+            "call.approval-timeout",
+            "call.compliance",
+            "call.refused",
+            "call.rejected",
+            "call.rights-gone",
+            "job.not-owner",
+            "persona.unknown",
+            "servers.local-only",
+            "servers.owner-only",
+            "trust.local-only",
+            "trust.owner-only",
+        ],
+    ),
+    (
+        StatusCode::NOT_FOUND,
+        &[
+            "approval.unknown",
+            "call.no-question",
+            "call.unknown",
+            "call.unknown-tool",
+            "consent.unknown",
+            "dead-letter.unknown",
+            "file.unknown",
+            "job.unknown",
+            "job.unknown-criterion",
+            "job.unknown-run",
+            "llm.not-configured",
+            "llm.unknown-model",
+            "plan.no-such-step",
+            "plan.unknown",
+            "prompt.unknown",
+            "request.not-found",
+            "resource.unknown",
+            "server.unknown",
+            "skill.unknown",
+            "stats.unknown-client",
+            "task.unknown",
+            "token.unknown",
+            "tool.not-quarantined",
+            "tool.unknown",
+        ],
+    ),
+    (StatusCode::METHOD_NOT_ALLOWED, &["request.bad-method"]),
+    (StatusCode::REQUEST_TIMEOUT, &["request.too-slow"]),
+    (
+        StatusCode::CONFLICT,
+        &[
+            "call.already-decided",
+            "call.already-run",
+            "call.answer-too-late",
+            "call.cancelled",
+            "dead-letter.may-have-happened",
+            "dead-letter.no-copy",
+            "dead-letter.over",
+            "dead-letter.retrying",
+            "files.quota",
+            "job.bad-transition",
+            "job.changed",
+            "job.in-manifest",
+            "job.no-schedule",
+            "job.not-held",
+            "job.not-ready",
+            "job.running",
+            "job.taken",
+            "servers.changed",
+            "servers.exists",
+            "task.bad-transition",
+            "task.dependency-open",
+            "task.of-run",
+            "tool.changed-again",
+            "trust.changed",
+        ],
+    ),
+    (StatusCode::PAYLOAD_TOO_LARGE, &["file.too-large", "request.too-large"]),
+    (StatusCode::UNSUPPORTED_MEDIA_TYPE, &["request.encoded-body", "request.not-json"]),
+    (
+        StatusCode::TOO_MANY_REQUESTS,
+        &[
+            "call.over-rate",
+            "call.too-many-held",
+            "call.too-many-questions",
+            "events.too-many-streams",
+            "llm.too-many-turns",
+            "sampling.over-budget",
+            "sampling.too-often",
+        ],
+    ),
+    (
+        StatusCode::BAD_GATEWAY,
+        &[
+            "llm.bad-answer",
+            "llm.cut-off",
+            "llm.rate-limited",
+            "llm.refused",
+            "llm.timeout",
+            "llm.unreachable",
+        ],
+    ),
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        &[
+            "call.deferred",
+            "call.no-healthy-provider",
+            "call.queue-full",
+            "call.rights-unknown",
+            "job.busy",
+            "request.too-many-connections",
+            "store.unreachable",
+        ],
+    ),
+    (StatusCode::GATEWAY_TIMEOUT, &["call.timeout"]),
+    (StatusCode::INSUFFICIENT_STORAGE, &["blobs.full"]),
+];
+
 impl From<Problem> for ProblemDocument {
     fn from(problem: Problem) -> Self {
-        let status = match (problem.code, problem.blame) {
-            (
-                "call.unknown-tool"
-                | "call.unknown"
-                | "call.no-question"
-                | "prompt.unknown"
-                | "resource.unknown"
-                | "server.unknown"
-                | "token.unknown"
-                | "tool.unknown"
-                | "tool.not-quarantined"
-                | "request.not-found"
-                | "approval.unknown"
-                | "plan.unknown"
-                | "plan.no-such-step"
-                | "skill.unknown"
-                | "consent.unknown"
-                | "file.unknown"
-                | "dead-letter.unknown"
-                | "job.unknown"
-                | "job.unknown-run"
-                | "job.unknown-criterion"
-                | "task.unknown"
-                | "stats.unknown-client"
-                | "llm.not-configured"
-                | "llm.unknown-model",
-                _,
-            ) => StatusCode::NOT_FOUND,
-            ("call.refused" | "call.compliance" | "persona.unknown" | "auth.admin-only", _) => {
-                StatusCode::FORBIDDEN
-            }
-            ("trust.local-only" | "trust.owner-only" | "servers.local-only" | "servers.owner-only", _) => {
-                StatusCode::FORBIDDEN
-            }
-            ("trust.changed" | "servers.exists" | "servers.changed", _) => StatusCode::CONFLICT,
-            ("call.rejected" | "call.approval-timeout" | "approval.not-yours" | "call.rights-gone", _) => {
-                StatusCode::FORBIDDEN
-            }
-            ("call.already-decided" | "call.answer-too-late" | "call.already-run" | "call.cancelled", _) => {
-                StatusCode::CONFLICT
-            }
-            (
-                "dead-letter.retrying"
-                | "dead-letter.over"
-                | "dead-letter.may-have-happened"
-                | "dead-letter.no-copy",
-                _,
-            ) => StatusCode::CONFLICT,
-            (
-                "job.taken"
-                | "job.bad-transition"
-                | "job.changed"
-                | "job.no-schedule"
-                | "job.in-manifest"
-                | "job.running"
-                | "job.not-held"
-                | "job.not-ready"
-                | "task.bad-transition"
-                | "task.dependency-open"
-                | "task.of-run",
-                _,
-            ) => StatusCode::CONFLICT,
-            ("job.bad-signature", _) => StatusCode::UNAUTHORIZED,
-            ("job.not-owner", _) => StatusCode::FORBIDDEN,
-            ("job.busy", _) => StatusCode::SERVICE_UNAVAILABLE,
-            ("file.too-large" | "request.too-large", _) => StatusCode::PAYLOAD_TOO_LARGE,
-            ("request.encoded-body" | "request.not-json", _) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            ("request.too-slow", _) => StatusCode::REQUEST_TIMEOUT,
-            ("request.too-many-connections", _) => StatusCode::SERVICE_UNAVAILABLE,
-            ("request.bad-method", _) => StatusCode::METHOD_NOT_ALLOWED,
-            ("files.quota" | "tool.changed-again", _) => StatusCode::CONFLICT,
-            ("events.too-many-streams", _) => StatusCode::TOO_MANY_REQUESTS,
-            ("llm.too-many-turns" | "sampling.over-budget" | "sampling.too-often", _) => {
-                StatusCode::TOO_MANY_REQUESTS
-            }
-            (
-                "llm.bad-answer" | "llm.cut-off" | "llm.rate-limited" | "llm.refused" | "llm.timeout"
-                | "llm.unreachable",
-                _,
-            ) => StatusCode::BAD_GATEWAY,
-            ("blobs.full", _) => StatusCode::INSUFFICIENT_STORAGE,
-            ("store.unreachable", _) => StatusCode::SERVICE_UNAVAILABLE,
-            ("call.timeout", _) => StatusCode::GATEWAY_TIMEOUT,
-            ("call.over-rate" | "call.too-many-held" | "call.too-many-questions", _) => {
-                StatusCode::TOO_MANY_REQUESTS
-            }
-            ("call.no-healthy-provider" | "call.queue-full" | "call.deferred" | "call.rights-unknown", _) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
-            (_, Blame::Caller) => StatusCode::BAD_REQUEST,
-            (_, Blame::Upstream) => StatusCode::BAD_GATEWAY,
-            (_, Blame::Gateway) => StatusCode::INTERNAL_SERVER_ERROR,
+        let listed = STATUSES.iter().find(|(_, codes)| codes.contains(&problem.code));
+        let status = match (listed, problem.blame) {
+            (Some((status, _)), _) => *status,
+            (None, Blame::Caller) => StatusCode::BAD_REQUEST,
+            (None, Blame::Upstream) => StatusCode::BAD_GATEWAY,
+            (None, Blame::Gateway) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self(status, problem)
     }

@@ -10,8 +10,10 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use toolbooth_core::catalog::ListKind;
 use toolbooth_core::json::RawJson;
+use toolbooth_engine::Inquiries;
 use toolbooth_upstream::CallLink;
 use utoipa::ToSchema;
 
@@ -76,7 +78,7 @@ pub async fn list(
     RestCaller(caller): RestCaller,
     _: NoQuery,
 ) -> Json<PromptList> {
-    let catalog = rest.door.engine.catalog();
+    let catalog = rest.engine().catalog();
     catalog.wait_for_servers(&caller).await;
     Json(PromptList { prompts: catalog.load().list(ListKind::Prompts, &caller).entries() })
 }
@@ -95,7 +97,7 @@ pub async fn list(
     )
 )]
 pub async fn get(
-    State(rest): State<RestState>,
+    State(inquiries): State<Arc<Inquiries>>,
     RestCaller(caller): RestCaller,
     PathParam(name): PathParam<String>,
     _: NoQuery,
@@ -103,7 +105,6 @@ pub async fn get(
 ) -> Result<Json<PromptView>, ProblemDocument> {
     let PromptBody { arguments } = extract::body(&body, EXAMPLE)?;
     let inquiry = inquiry(caller, &json!({ "name": name, "arguments": arguments }), None);
-    let inquiries = rest.door.engine.inquiries().clone();
     let answer = Box::pin(async move { inquiries.get_prompt(inquiry, &CallLink::silent()).await }).await?;
     Ok(Json(PromptView { prompt: result_of(answer)? }))
 }
@@ -135,7 +136,7 @@ pub async fn complete(
         "context": { "arguments": arguments },
     });
     let inquiry = inquiry(caller, &params, None);
-    let inquiries = rest.door.engine.inquiries().clone();
+    let inquiries = rest.engine().inquiries().clone();
     let answer = Box::pin(async move { inquiries.complete(inquiry, &CallLink::silent()).await }).await?;
     let result = result_of(answer)?;
     // A server that returns no `completion` has no values to offer.

@@ -59,7 +59,7 @@ pub struct PersonaList {
 
 fn personas_of(rest: &RestState, caller: &Caller) -> Vec<PersonaView> {
     let current = caller.persona_name();
-    let personas = rest.door.authenticator.described_personas(caller).into_iter();
+    let personas = rest.front_end.authenticator.described_personas(caller).into_iter();
     personas
         .map(|(name, description)| PersonaView { active: current == Some(name.as_str()), name, description })
         .collect()
@@ -90,8 +90,8 @@ pub async fn show(
 ) -> Result<Json<RegistryView>, ProblemDocument> {
     let query = ToolListQuery::of_personas(uri.query().unwrap_or_default())?;
     let callers = tools::views(&rest, &caller, &query.personas)?;
-    rest.door.engine.catalog().wait_for_servers(&caller).await;
-    let catalog = rest.door.engine.catalog().snapshot();
+    rest.engine().catalog().wait_for_servers(&caller).await;
+    let catalog = rest.engine().catalog().snapshot();
     let (jobs, next_jobs_cursor) = jobs::first_page(&rest, &callers, &query).await?;
     let (tasks, next_tasks_cursor) = tasks::first_page(&rest, &callers, &query).await?;
     Ok(Json(RegistryView {
@@ -164,10 +164,10 @@ pub async fn refresh(
 ) -> Result<Json<RefreshView>, ProblemDocument> {
     let configuration = (rest.reload)(ReloadCause::Asked(caller.user.clone())).await?;
     let scope = if force == Some(true) { RefreshScope::All } else { RefreshScope::Connected };
-    let servers = rest.door.engine.servers().refresh(scope).await.into_iter().map(|(name, state)| {
+    let servers = rest.engine().servers().refresh(scope).await.into_iter().map(|(name, state)| {
         let StateReport { state, reason, .. } = StateReport::from(&state);
         RefreshedView { name: name.to_string(), state, reason }
     });
     let servers = servers.collect();
-    Ok(Json(RefreshView { revision: rest.door.engine.catalog().load().revision, configuration, servers }))
+    Ok(Json(RefreshView { revision: rest.engine().catalog().load().revision, configuration, servers }))
 }

@@ -1,6 +1,5 @@
 //! Resources over REST: the content of one, for the console, which shows user interfaces of tools.
 
-use super::RestState;
 use super::auth::RestCaller;
 use super::extract::{self, JsonBody, NoQuery};
 use super::inquiries::{inquiry, result_of};
@@ -9,10 +8,11 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::sync::Arc;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::json::RawJson;
 use toolbooth_core::names::ServerName;
-use toolbooth_engine::Answer;
+use toolbooth_engine::{Answer, Inquiries};
 use toolbooth_upstream::CallLink;
 use toolbooth_wire::codes::{INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use utoipa::ToSchema;
@@ -54,7 +54,7 @@ pub struct ResourceView {
     )
 )]
 pub async fn read(
-    State(rest): State<RestState>,
+    State(inquiries): State<Arc<Inquiries>>,
     RestCaller(caller): RestCaller,
     _: NoQuery,
     JsonBody(body): JsonBody,
@@ -66,7 +66,6 @@ pub async fn read(
     let only = server.map(|name| name.parse::<ServerName>()).transpose();
     let only = only.map_err(|error| extract::bad_body(format!("`server`: {error}"), EXAMPLE))?;
     let inquiry = inquiry(caller, &json!({ "uri": uri }), only);
-    let inquiries = rest.door.engine.inquiries().clone();
     let answer = Box::pin(async move { inquiries.read_resource(inquiry, &CallLink::silent()).await }).await?;
     if let Answer::Error(error) = &answer
         && matches!(error.code, INVALID_PARAMS | RESOURCE_NOT_FOUND)

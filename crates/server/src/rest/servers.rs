@@ -28,6 +28,8 @@ use utoipa::ToSchema;
 pub(super) const MOMENT: Duration = Duration::from_secs(1);
 /// How long a server may take to stop: closed standard input, then TERM, then KILL.
 const STOP_TIMEOUT: Duration = Duration::from_secs(7);
+/// Maximum number of definitions that need attention in the view of a server.
+const MAX_ASIDES: usize = 100;
 /// The actions on a server. Each is recorded in the audit log.
 const ACTIONS: [&str; 4] = ["connect", "disconnect", "restart", "refresh"];
 
@@ -147,7 +149,7 @@ pub struct LogView {
 
 /// The view of a server. Counts include only what the caller may see; commands, URLs and errors are for administrators.
 fn view(rest: &RestState, caller: &Caller, name: &ServerName, managed: &ManagedServer) -> ServerView {
-    let catalog = rest.door.engine.catalog().load();
+    let catalog = rest.engine().catalog().load();
     let part = catalog.servers().get(name);
     let is_admin = caller.admin == Admin::Yes;
     let running = match managed {
@@ -160,12 +162,6 @@ fn view(rest: &RestState, caller: &Caller, name: &ServerName, managed: &ManagedS
         .map(|keys| UserKeyView::from(keys.status(&caller.user)));
     let connection = running.and_then(|server| server.pool.primary());
     let target = running.filter(|_| is_admin).map(|server| target_of(&server.entry.transport));
-    let aside = part.filter(|_| is_admin).map(|part| part.set_aside.as_slice()).unwrap_or_default();
-    let exposed = |aside: &SetAside| {
-        let quarantined = part.filter(|_| aside.kind == "quarantine")?.quarantined.iter();
-        let mut quarantined = quarantined.filter(|quarantined| quarantined.has_name(&aside.name));
-        quarantined.next().map(|quarantined| quarantined.tool.exposed.to_string())
-    };
     let offers = |offers: &[CatalogItem]| match is_admin {
         true => offers.len(),
         false => offers.iter().filter(|offer| on_item(caller, offer) == Permission::Granted).count(),
@@ -204,25 +200,30 @@ fn view(rest: &RestState, caller: &Caller, name: &ServerName, managed: &ManagedS
             .filter(|_| is_admin)
             .map(|server| server.stderr.strays())
             .filter(|count| *count > 0),
-        set_aside: aside
-            .iter()
-            .map(|aside| AsideView {
-                kind: aside.kind,
-                name: aside.name.clone(),
-                reason: aside.reason.clone(),
-                exposed: exposed(aside),
-            })
-            .chain(part.filter(|_| is_admin).into_iter().flat_map(|part| unsupplied_identities(rest, part)))
-            .take(100)
-            .collect(),
+        set_aside: part.filter(|_| is_admin).map(|part| asides(rest, part)).unwrap_or_default(),
         description: about(|about| about.description.clone()),
         short_description: about(|about| about.short_description.clone()),
         author: about(|about| about.author.clone()),
         help_email: about(|about| about.help_email.clone()),
         compliance_level: running
             .and_then(|server| server.entry.compliance_level.as_deref())
-            .map(|level| rest.door.authenticator.level_name(level)),
+            .map(|level| rest.front_end.authenticator.level_name(level)),
     }
+}
+
+/// The definitions of a server that need attention, for administrators.
+fn asides(rest: &RestState, part: &ServerCatalog) -> Vec<AsideView> {
+    let exposed = |aside: &SetAside| {
+        let mut quarantined = part.quarantined.iter().filter(|quarantined| quarantined.has_name(&aside.name));
+        quarantined.next().map(|quarantined| quarantined.tool.exposed.to_string())
+    };
+    let set_aside = part.set_aside.iter().map(|aside| AsideView {
+        kind: aside.kind,
+        name: aside.name.clone(),
+        reason: aside.reason.clone(),
+        exposed: (aside.kind == "quarantine").then(|| exposed(aside)).flatten(),
+    });
+    set_aside.chain(unsupplied_identities(rest, part)).take(MAX_ASIDES).collect()
 }
 
 /// Tools with an identity argument that the gateway does not supply, on a gateway with several users.
@@ -230,7 +231,7 @@ fn unsupplied_identities<'a>(
     rest: &RestState,
     part: &'a ServerCatalog,
 ) -> impl Iterator<Item = AsideView> + use<'a> {
-    let tools = match rest.door.engine.terms().tenancy {
+    let tools = match rest.engine().terms().tenancy {
         Tenancy::Owner => &[],
         Tenancy::Many => part.tools.as_slice(),
     };
@@ -293,20 +294,20 @@ pub async fn list(
     RestCaller(caller): RestCaller,
     _: NoQuery,
 ) -> Json<ServerList> {
-    let revision = rest.door.engine.catalog().load().revision;
+    let revision = rest.engine().catalog().load().revision;
     Json(ServerList { revision, servers: all(&rest, &caller) })
 }
 
 /// All servers that this caller may see.
 pub fn all(rest: &RestState, caller: &Caller) -> Vec<ServerView> {
-    let servers = rest.door.engine.servers().all();
+    let servers = rest.engine().servers().all();
     let visible = servers.iter().filter(|(_, managed)| visible(caller, managed));
     visible.map(|(name, managed)| view(rest, caller, name, managed)).collect()
 }
 
 /// Whether there is a server with this name that the caller may see.
 pub fn is_known(rest: &RestState, caller: &Caller, name: &str) -> bool {
-    let servers = rest.door.engine.servers().all();
+    let servers = rest.engine().servers().all();
     servers.iter().any(|(known, managed)| known.as_str() == name && visible(caller, managed))
 }
 
@@ -315,7 +316,7 @@ fn find(
     caller: &Caller,
     name: &str,
 ) -> Result<(ServerName, ManagedServer), ProblemDocument> {
-    let servers = rest.door.engine.servers().all();
+    let servers = rest.engine().servers().all();
     let found = servers.iter().find(|(known, managed)| known.as_str() == name && visible(caller, managed));
     found.map(|(name, managed)| (name.clone(), managed.clone())).ok_or_else(|| unknown_server(name))
 }
@@ -426,7 +427,7 @@ pub async fn act(
     if ACTIONS.contains(&action.as_str()) {
         let act =
             Act { server: Some(&server.entry.name), ..Act::new(AuditKind::Server, &caller.user, &action) };
-        rest.door.engine.audit().record_act(act).await?;
+        rest.engine().audit().record_act(act).await?;
     }
     // Failures are shown in the view.
     match action.as_str() {
@@ -447,7 +448,7 @@ pub async fn act(
         "refresh" => {
             server.refresh().await;
             // The caller expects to see the result at once.
-            rest.door.engine.catalog().publish_now().await;
+            rest.engine().catalog().publish_now().await;
         }
         other => {
             return Err(Problem {
@@ -471,7 +472,7 @@ pub(super) async fn settled_view(
     let (name, managed) = find(rest, caller, name)?;
     if managed.state() == ServerState::Connected {
         // The tools of a server enter the catalog a moment after it is connected.
-        until(MOMENT, || rest.door.engine.catalog().load().servers().contains_key(&name)).await;
+        until(MOMENT, || rest.engine().catalog().load().servers().contains_key(&name)).await;
     }
     Ok(view(rest, caller, &name, &managed))
 }

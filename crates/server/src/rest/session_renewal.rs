@@ -66,7 +66,7 @@ pub(super) async fn renewed(
     session: ConsoleSession,
 ) -> Result<ConsoleSession, Unidentified> {
     let SessionCredential::Renewable(tokens) = &session.credential else { return Ok(session) };
-    let left_ms = tokens.expires_ms.saturating_sub(rest.door.engine.clock().wall_ms());
+    let left_ms = tokens.expires_ms.saturating_sub(rest.engine().clock().wall_ms());
     if left_ms > RENEW_BEFORE_MS || left_ms > renew_before_ms(tokens) {
         return Ok(session);
     }
@@ -161,13 +161,13 @@ async fn next_credential(
     session: &ConsoleSession,
     tokens: RenewableIdToken,
 ) -> Result<SessionCredential, LoginError> {
-    let authenticator = &rest.door.authenticator;
+    let authenticator = &rest.front_end.authenticator;
     let client = authenticator.console_client().ok_or(LoginError::NotConfigured)?;
     let exchanged = client.refresh(&tokens.refresh_token).await;
     // A provider may answer without an ID token (OpenID Connect Core 1.0, 12.2). The current one is then used until it
     // expires, and not renewed.
     if exchanged.as_ref().is_err_and(|error| *error == LoginError::BadIdToken)
-        && tokens.expires_ms > rest.door.engine.clock().wall_ms()
+        && tokens.expires_ms > rest.engine().clock().wall_ms()
     {
         return Ok(SessionCredential::IdToken(tokens.id_token));
     }
@@ -181,7 +181,7 @@ async fn next_credential(
             tracing::warn!("the next refresh token of a session is not stored: {}", problem.message);
         }
     }
-    let checked = authenticator.check_renewal(id_token.expose(), rest.door.engine.clock()).await;
+    let checked = authenticator.check_renewal(id_token.expose(), rest.engine().clock()).await;
     let (user, expires) = checked.map_err(|unidentified| match unidentified {
         Unidentified::Unavailable => LoginError::Unreachable,
         _ => LoginError::BadIdToken,
@@ -215,7 +215,7 @@ async fn await_renewal(
 /// Writes the audit row of a session that the identity provider did not renew.
 async fn record_end(rest: &RestState, user: &str, code: &'static str) {
     let act = Act { code: Some(code), ..Act::new(AuditKind::Session, user, "ended") };
-    if let Err(problem) = rest.door.engine.audit().record_act(act.with(&[("method", "provider")])).await {
+    if let Err(problem) = rest.engine().audit().record_act(act.with(&[("method", "provider")])).await {
         tracing::error!("the end of a session of the console has no audit row: {}", problem.message);
     }
 }

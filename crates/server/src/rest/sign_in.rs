@@ -77,7 +77,7 @@ async fn audit(
 ) -> Result<(), ProblemDocument> {
     let server = Some(&server.entry.name);
     let act = Act { server, code, ..Act::new(AuditKind::Login, &caller.user, outcome) };
-    Ok(rest.door.engine.audit().record_act(act).await?)
+    Ok(rest.engine().audit().record_act(act).await?)
 }
 
 /// Begins a sign-in to a server and cancels an earlier one. Administrators only.

@@ -10,8 +10,9 @@ use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use std::sync::Arc;
 use toolbooth_core::job::RunRecord;
-use toolbooth_engine::WorkList;
+use toolbooth_engine::{Jobs, WorkList};
 use utoipa::ToSchema;
 
 /// A run of a skill whose steps waited for a person. Times are in milliseconds since 1970.
@@ -75,10 +76,10 @@ pub async fn list(
     QueryParams(query): QueryParams<RunListQuery>,
 ) -> Result<Json<SkillRunPage>, ProblemDocument> {
     let WorkList { entries, next: next_cursor, .. } =
-        rest.door.engine.jobs().skill_runs(&caller, &name, query.page()).await?;
+        rest.engine().jobs().skill_runs(&caller, &name, query.page()).await?;
     // Runs of a skill that was removed meanwhile are still shown.
     if entries.is_empty() {
-        rest.door.engine.catalog().wait_for_servers(&caller).await;
+        rest.engine().catalog().wait_for_servers(&caller).await;
         skills::find(&rest, &name, &caller)?;
     }
     let entry = |run| {
@@ -103,10 +104,10 @@ pub async fn list(
     )
 )]
 pub async fn show(
-    State(rest): State<RestState>,
+    State(jobs): State<Arc<Jobs>>,
     RestCaller(caller): RestCaller,
     PathParam((name, id)): PathParam<(String, String)>,
     _: NoQuery,
 ) -> Result<Json<SkillRunView>, ProblemDocument> {
-    Ok(Json(view(rest.door.engine.jobs().skill_run(&caller, &name, &id).await?)))
+    Ok(Json(view(jobs.skill_run(&caller, &name, &id).await?)))
 }

@@ -160,7 +160,7 @@ pub struct ChangesParameters {
 
 fn view(rest: &RestState, skill: &Skill, caller: &Caller) -> SkillView {
     let SkillCheck { problems, missing_tools, missing_capabilities } =
-        rest.door.engine.skills().check(skill, caller);
+        rest.engine().skills().check(skill, caller);
     SkillView {
         name: skill.name.clone(),
         persona: skill.persona.clone(),
@@ -189,7 +189,7 @@ fn view(rest: &RestState, skill: &Skill, caller: &Caller) -> SkillView {
 pub fn views(rest: &RestState, callers: &[Arc<Caller>], query: &ToolListQuery) -> Vec<SkillView> {
     let mut found: Vec<(Arc<Skill>, &Arc<Caller>)> = Vec::new();
     for caller in callers {
-        for skill in rest.door.engine.skills().visible(caller) {
+        for skill in rest.engine().skills().visible(caller) {
             let is_wanted = query.query.shared == SharedTools::Included || skill.persona.is_some();
             if is_wanted && !found.iter().any(|(known, _)| Arc::ptr_eq(known, &skill)) {
                 found.push((skill, caller));
@@ -203,7 +203,7 @@ pub fn views(rest: &RestState, callers: &[Arc<Caller>], query: &ToolListQuery) -
 /// Finds a skill that the caller may see.
 pub(super) fn find(rest: &RestState, name: &str, caller: &Caller) -> Result<Arc<Skill>, ProblemDocument> {
     let unknown = || SkillFault::Unknown { name: name.chars().take(64).collect() };
-    rest.door.engine.skills().find(name, caller).ok_or_else(|| Problem::of(&unknown()).into())
+    rest.engine().skills().find(name, caller).ok_or_else(|| Problem::of(&unknown()).into())
 }
 
 /// Lists the skills that the caller may see.
@@ -224,7 +224,7 @@ pub async fn list(
 ) -> Result<Json<SkillList>, ProblemDocument> {
     let query = ToolListQuery::of_personas(uri.query().unwrap_or_default())?;
     let callers = tools::views(&rest, &caller, &query.personas)?;
-    rest.door.engine.catalog().wait_for_servers(&caller).await;
+    rest.engine().catalog().wait_for_servers(&caller).await;
     let skills = views(&rest, &callers, &query);
     Ok(Json(SkillList { count: skills.len(), skills }))
 }
@@ -245,7 +245,7 @@ pub async fn show(
     PathParam(name): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<SkillView>, ProblemDocument> {
-    rest.door.engine.catalog().wait_for_servers(&caller).await;
+    rest.engine().catalog().wait_for_servers(&caller).await;
     let skill = find(&rest, &name, &caller)?;
     Ok(Json(view(&rest, &skill, &caller)))
 }
@@ -269,12 +269,12 @@ pub async fn changes(
 ) -> Result<Response, ProblemDocument> {
     let query = uri.query().unwrap_or_default();
     if query.is_empty()
-        && let Some(skill) = rest.door.engine.skills().find("changes", &caller)
+        && let Some(skill) = rest.engine().skills().find("changes", &caller)
     {
         return Ok(Json(view(&rest, &skill, &caller)).into_response());
     }
     let since = since(query)?;
-    let changes = rest.door.engine.skills().changes_since(since, &caller).into_iter();
+    let changes = rest.engine().skills().changes_since(since, &caller).into_iter();
     let changes: Vec<SkillChangeView> = changes
         .map(|SkillChange { revision, at_ms, change, skill }| SkillChangeView {
             skill: skill.name.clone(),
@@ -285,7 +285,7 @@ pub async fn changes(
             at_ms,
         })
         .collect();
-    let revision = rest.door.engine.catalog().load().revision;
+    let revision = rest.engine().catalog().load().revision;
     Ok(Json(SkillChangeList { revision, count: changes.len(), changes }).into_response())
 }
 
@@ -318,10 +318,10 @@ pub async fn validate(
     PathParam(name): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<SkillCheckView>, ProblemDocument> {
-    rest.door.engine.catalog().wait_for_servers(&caller).await;
+    rest.engine().catalog().wait_for_servers(&caller).await;
     let skill = find(&rest, &name, &caller)?;
     let SkillCheck { problems, missing_tools, missing_capabilities } =
-        rest.door.engine.skills().check(&skill, &caller);
+        rest.engine().skills().check(&skill, &caller);
     let problems: Vec<SkillProblemView> = problems
         .into_iter()
         .map(|Problem { code, message, hint, .. }| SkillProblemView { code, message, hint })

@@ -121,7 +121,7 @@ pub async fn stats(
     RestCaller(caller): RestCaller,
     QueryParams(StatsQuery { client, limit }): QueryParams<StatsQuery>,
 ) -> Result<Json<StatsView>, ProblemDocument> {
-    let engine = &rest.door.engine;
+    let engine = rest.engine();
     engine.catalog().wait_for_servers(&caller).await;
     let clients = engine.exposure().stats().clients_of(&caller.user);
     let shown = match &client {

@@ -173,7 +173,7 @@ pub async fn series(
     RestCaller(caller): RestCaller,
     QueryParams(query): QueryParams<SeriesQuery>,
 ) -> Result<Json<SeriesView>, ProblemDocument> {
-    let engine = &rest.door.engine;
+    let engine = rest.engine();
     let step = query.step.unwrap_or_default();
     let with_results = query.results == Some(true);
     let counted = steps(query, engine.clock().wall_ms())?;

@@ -5,30 +5,25 @@ use super::auth::RestCaller;
 use super::extract::{self, JsonBody, NoQuery, PathParam, bad_query, run_to_completion};
 use super::item_request::ItemRequest;
 use super::job_view::plan_in_order;
-use super::jobs::{read_cursor, read_patch};
 use super::problem::ProblemDocument;
 use super::tools::{self, ToolListQuery};
+use super::work_items::{self, DEFAULT_LIMIT, MAX_LIMIT, WorkFilters};
 use axum::Json;
 use axum::extract::State;
 use http::{StatusCode, Uri};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::sync::Arc;
 use toolbooth_core::caller::{Admin, Caller};
 use toolbooth_core::fault::Problem;
 use toolbooth_core::job::TaskStatus;
 use toolbooth_core::registry::SharedTools;
-use toolbooth_engine::{KnownTask, TaskQuery, WorkList};
+use toolbooth_engine::{Jobs, KnownTask, TaskQuery, WorkList};
 use utoipa::{IntoParams, ToSchema};
 
 const CREATE: &str = "send {\"name\": \"collect\", \"summary\": \"Collect the sources\"}";
 const TRANSITION: &str = "send {\"target_status\": \"ready\"}";
-const BAD_CURSOR: &str = "`cursor` must be the `next_cursor` of the previous page";
 const SEARCH: &str = "send {\"text\": \"words\", \"status\": [\"ready\"]}";
-/// Default number of tasks on a page.
-const DEFAULT_LIMIT: usize = 100;
-/// Maximum number of tasks on a page.
-const MAX_LIMIT: usize = 500;
 
 /// A task. Times are in milliseconds since 1970.
 #[derive(Debug, Serialize, ToSchema)]
@@ -163,32 +158,25 @@ struct TaskListQuery {
 
 impl TaskListQuery {
     fn read(query: &str) -> Result<Self, Problem> {
-        let mut personas = url::form_urlencoded::Serializer::new(String::new());
-        let mut found = TaskQuery { limit: DEFAULT_LIMIT, ..TaskQuery::default() };
-        for (key, value) in url::form_urlencoded::parse(query.as_bytes()) {
+        let WorkFilters { personas, owner, after, limit, others } = WorkFilters::read(query)?;
+        let shared = personas.query.shared;
+        let mut query = TaskQuery { owner, after, limit, shared, ..TaskQuery::default() };
+        for (key, value) in others {
             match &*key {
-                "persona" => {
-                    personas.append_pair("persona", &value);
-                }
                 "status" => {
                     for word in value.split(',') {
-                        found.states.push(read_state(word).map_err(bad_query)?);
+                        query.states.push(read_state(word).map_err(bad_query)?);
                     }
                 }
-                "owner" => found.owner = Some(value.into_owned()),
-                "tag" => found.tag = Some(value.into_owned()),
-                "priority" => found.priority = Some(value.into_owned()),
-                "cursor" => found.after = Some(read_cursor(&value)?),
-                "limit" => found.limit = extract::page_limit(&value, MAX_LIMIT)?,
+                "tag" => query.tag = Some(value),
+                "priority" => query.priority = Some(value),
                 other => {
                     let known = "`status`, `owner`, `tag`, `priority`, `persona`, `cursor` or `limit`";
                     return Err(extract::unknown_parameter(other, known));
                 }
             }
         }
-        let personas = ToolListQuery::of_personas(&personas.finish())?;
-        found.shared = personas.query.shared;
-        Ok(Self { personas, query: found })
+        Ok(Self { personas, query })
     }
 }
 
@@ -202,12 +190,12 @@ async fn page(
     callers: &[Arc<Caller>],
     query: &TaskQuery,
 ) -> Result<TaskPage, ProblemDocument> {
-    let WorkList { entries, next, .. } = rest.door.engine.jobs().list_tasks(callers, query).await?;
+    let WorkList { entries, next, .. } = rest.engine().jobs().list_tasks(callers, query).await?;
     let Some(caller) = callers.first() else {
         return Ok(TaskPage { count: 0, tasks: Vec::new(), next_cursor: None });
     };
     let tasks: Vec<TaskView> = entries.into_iter().map(|task| entry(caller, task)).collect();
-    Ok(TaskPage { count: tasks.len(), tasks, next_cursor: next.map(|next| extract::hex(next.as_bytes())) })
+    Ok(TaskPage { count: tasks.len(), tasks, next_cursor: next.as_deref().map(work_items::cursor) })
 }
 
 /// The first page of tasks, for the registry, and the cursor of the next one.
@@ -274,7 +262,6 @@ pub async fn search(
     let body: TaskSearchBody = extract::body(&body, SEARCH)?;
     let states = body.status.unwrap_or_default();
     let states: Result<Vec<TaskStatus>, String> = states.iter().map(|word| read_state(word)).collect();
-    let cursor = body.cursor.as_deref().map(read_cursor).transpose();
     let query = TaskQuery {
         states: states.map_err(|message| extract::bad_body(message, SEARCH))?,
         owner: body.owner,
@@ -282,7 +269,7 @@ pub async fn search(
         priority: body.priority,
         text: body.text,
         shared: SharedTools::Included,
-        after: cursor.map_err(|_| extract::bad_body(BAD_CURSOR.into(), SEARCH))?,
+        after: work_items::cursor_of_body(body.cursor.as_deref(), SEARCH)?,
         limit: body.limit.map_or(DEFAULT_LIMIT, |limit| limit as usize).clamp(1, MAX_LIMIT),
     };
     Ok(Json(page(&rest, &[caller], &query).await?))
@@ -322,17 +309,14 @@ pub struct TaskBody {
     responses((status = 201, description = "The task.", body = TaskView))
 )]
 pub async fn create(
-    State(rest): State<RestState>,
+    State(jobs): State<Arc<Jobs>>,
     RestCaller(caller): RestCaller,
     _: NoQuery,
     JsonBody(body): JsonBody,
 ) -> Result<(StatusCode, Json<TaskView>), ProblemDocument> {
-    let body: Map<String, Value> = extract::object(&body, CREATE)?;
-    if body.contains_key("extends") {
-        return Err(extract::bad_body("`extends` is for manifests".into(), CREATE).into());
-    }
-    let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
-    let created = run_to_completion(async move { jobs.create_task(&by, &Value::Object(body)).await }).await?;
+    let definition = work_items::read_definition(&body, CREATE)?;
+    let by = caller.clone();
+    let created = run_to_completion(async move { jobs.create_task(&by, &definition).await }).await?;
     Ok((StatusCode::CREATED, Json(view(&caller, created))))
 }
 
@@ -347,12 +331,12 @@ pub async fn create(
     )
 )]
 pub async fn show(
-    State(rest): State<RestState>,
+    State(jobs): State<Arc<Jobs>>,
     RestCaller(caller): RestCaller,
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<TaskView>, ProblemDocument> {
-    let task = rest.door.engine.jobs().get_task(&caller, &id).await?;
+    let task = jobs.get_task(&caller, &id).await?;
     Ok(Json(view(&caller, task)))
 }
 
@@ -392,11 +376,11 @@ pub struct TaskPatchBody {
     )
 )]
 pub async fn patch(
-    State(rest): State<RestState>,
+    State(jobs): State<Arc<Jobs>>,
     ItemRequest { caller, id, body }: ItemRequest,
 ) -> Result<Json<TaskView>, ProblemDocument> {
-    let (expected, patch) = read_patch(&body)?;
-    let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
+    let (expected, patch) = work_items::read_patch(&body)?;
+    let by = caller.clone();
     let work = async move { jobs.patch_task(&by, &id, &patch, expected).await };
     Ok(Json(view(&caller, run_to_completion(work).await?)))
 }
@@ -414,12 +398,12 @@ pub async fn patch(
     )
 )]
 pub async fn delete(
-    State(rest): State<RestState>,
+    State(jobs): State<Arc<Jobs>>,
     RestCaller(caller): RestCaller,
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<TaskView>, ProblemDocument> {
-    let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
+    let by = caller.clone();
     let deleted = run_to_completion(async move { jobs.delete_task(&by, &id).await }).await?;
     Ok(Json(view(&caller, deleted)))
 }
@@ -451,12 +435,12 @@ pub struct TaskTransitionBody {
     )
 )]
 pub async fn transition(
-    State(rest): State<RestState>,
+    State(jobs): State<Arc<Jobs>>,
     ItemRequest { caller, id, body }: ItemRequest,
 ) -> Result<Json<TaskView>, ProblemDocument> {
     let TaskTransitionBody { target_status, expected_updated_at } = extract::object(&body, TRANSITION)?;
     let target = read_state(&target_status).map_err(|message| extract::bad_body(message, TRANSITION))?;
-    let (jobs, by) = (rest.door.engine.jobs().clone(), caller.clone());
+    let by = caller.clone();
     let work = async move { jobs.transition_task(&by, &id, target, expected_updated_at).await };
     Ok(Json(view(&caller, run_to_completion(work).await?)))
 }

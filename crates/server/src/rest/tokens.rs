@@ -86,7 +86,7 @@ pub async fn list(
     _: AdminCaller,
     _: NoQuery,
 ) -> Result<Json<TokenList>, ProblemDocument> {
-    let engine = &rest.door.engine;
+    let engine = rest.engine();
     let tokens = engine.tokens().list().await?.into_iter();
     let tokens = tokens.map(|record| view(record, engine.clock())).collect();
     Ok(Json(TokenList { tokens }))
@@ -111,7 +111,7 @@ pub async fn create(
 ) -> Result<(StatusCode, Json<NewTokenView>), ProblemDocument> {
     let body: TokenBody = extract::object(&body, EXAMPLE)?;
     let TokenBody { user, groups, persona, note, expires_seconds } = body;
-    let unused = match rest.door.authenticator.mode_name() {
+    let unused = match rest.front_end.authenticator.mode_name() {
         "header" => Some(("a proxy names the users", "use the proxy, or set `auth.mode: token`")),
         "jwt" => Some((
             "the identity provider issues the tokens",
@@ -120,7 +120,7 @@ pub async fn create(
         _ => None,
     };
     if let Some((reason, hint)) = unused {
-        let mode = rest.door.authenticator.mode_name();
+        let mode = rest.front_end.authenticator.mode_name();
         return Err(Problem {
             code: "token.bad",
             blame: Blame::Caller,
@@ -129,7 +129,7 @@ pub async fn create(
         }
         .into());
     }
-    if let Some(name) = persona.as_deref().filter(|name| !rest.door.authenticator.knows_persona(name)) {
+    if let Some(name) = persona.as_deref().filter(|name| !rest.front_end.authenticator.knows_persona(name)) {
         return Err(Problem {
             code: "token.bad",
             blame: Blame::Caller,
@@ -139,10 +139,14 @@ pub async fn create(
         .into());
     }
     let lasts = expires_seconds.map(Duration::from_secs);
-    let made =
-        rest.door.engine.tokens().create(NewToken { user, groups, persona, note, lasts }, &caller).await?;
+    let made = rest
+        .front_end
+        .engine
+        .tokens()
+        .create(NewToken { user, groups, persona, note, lasts }, &caller)
+        .await?;
     tracing::info!(token.id = %made.record.id, token.user = %made.record.user, by = %caller.user, "token created");
-    let about = view(made.record, rest.door.engine.clock());
+    let about = view(made.record, rest.engine().clock());
     Ok((StatusCode::CREATED, Json(NewTokenView { about, token: made.bearer })))
 }
 
@@ -163,7 +167,7 @@ pub async fn revoke(
     PathParam(id): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<TokenView>, ProblemDocument> {
-    let Some(record) = rest.door.engine.tokens().revoke(&id, &caller).await? else {
+    let Some(record) = rest.engine().tokens().revoke(&id, &caller).await? else {
         return Err(Problem {
             code: "token.unknown",
             blame: Blame::Caller,
@@ -172,7 +176,7 @@ pub async fn revoke(
         }
         .into());
     };
-    rest.door.authenticator.revoke(&record.user);
+    rest.front_end.authenticator.revoke(&record.user);
     tracing::info!(token.id = %record.id, token.user = %record.user, by = %caller.user, "token revoked");
-    Ok(Json(view(record, rest.door.engine.clock())))
+    Ok(Json(view(record, rest.engine().clock())))
 }

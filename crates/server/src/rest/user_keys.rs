@@ -58,7 +58,7 @@ pub async fn show(
     _: NoQuery,
 ) -> Result<Json<UserKeyView>, ProblemDocument> {
     let server = servers::running(&rest, &caller, &name)?;
-    Ok(Json(rest.door.engine.servers().user_key(&server, &caller)?.into()))
+    Ok(Json(rest.engine().servers().user_key(&server, &caller)?.into()))
 }
 
 /// Sets the caller's key for a server, or replaces it. The caller's calls use it at once; those of other callers do not.
@@ -83,7 +83,7 @@ pub async fn set(
 ) -> Result<Json<UserKeyView>, ProblemDocument> {
     let server = servers::running(&rest, &caller, &name)?;
     let UserKeyBody { key } = extract::object(&body, EXAMPLE)?;
-    let engine = rest.door.engine.clone();
+    let engine = rest.engine().clone();
     let work = set_and_record(engine, server.clone(), caller.clone(), key);
     extract::run_to_completion(work).await?;
     // The first key makes the gateway connect, and the caller expects to see the tools.
@@ -127,7 +127,7 @@ pub async fn delete(
     _: NoQuery,
 ) -> Result<Json<UserKeyView>, ProblemDocument> {
     let server = servers::running(&rest, &caller, &name)?;
-    let engine = rest.door.engine.clone();
+    let engine = rest.engine().clone();
     extract::run_to_completion(async move {
         if engine.servers().delete_user_key(&server, &caller).await? {
             audit(&engine, &server, &caller, "deleted", None).await?;

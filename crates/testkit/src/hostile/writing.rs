@@ -67,7 +67,7 @@ impl HostileServer for Dies {
     }
 }
 
-/// Answers with many wrong ids before the right one, and once more after it.
+/// Answers with many wrong ids before the right one, and again after it.
 #[derive(Default)]
 pub struct IdConfusion {
     previous: Option<Value>,

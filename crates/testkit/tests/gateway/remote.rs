@@ -100,7 +100,7 @@ async fn invalid_http_answers_fail_at_once_with_a_reason() {
         ),
         ("a stream that ends", 200, "text/event-stream", ping, &["server.lost", "server.bad-answer"]),
         ("an empty stream", 200, "text/event-stream", "", &["server.lost", "server.bad-answer"]),
-        ("a door that is closed", 403, "text/plain", "no", &["server.bad-answer", "server.needs-auth"]),
+        ("a port that refuses", 403, "text/plain", "no", &["server.bad-answer", "server.needs-auth"]),
         ("a demand for a password", 401, "text/plain", "who?", &["server.needs-auth"]),
         (
             "too many requests",

@@ -61,8 +61,10 @@ async fn forged_identity_in_arguments_is_ignored_in_every_notation() {
     let setup = SpoofingSetup::open().await;
     let forgeries = forgeries();
     let interfaces = interfaces(&setup).await;
-    let pairs: Vec<_> =
-        SERVERS.iter().flat_map(|server| interfaces.iter().map(move |door| (*server, door))).collect();
+    let pairs: Vec<_> = SERVERS
+        .iter()
+        .flat_map(|server| interfaces.iter().map(move |interface| (*server, interface)))
+        .collect();
     let tools = || TOOLS.iter().map(|(name, _)| *name).filter(|name| *name != "guarded");
     let mut calls = Vec::new();
     for (row, (_, arguments)) in forgeries.iter().enumerate() {
@@ -70,12 +72,16 @@ async fn forged_identity_in_arguments_is_ignored_in_every_notation() {
         for (column, tool) in tools().enumerate() {
             let all = OPEN.contains(&tool);
             let chosen = pairs.iter().cycle().skip(row + column).take(if all { pairs.len() } else { 1 });
-            calls.extend(chosen.map(|(server, door)| (*door, format!("{server}_{tool}"), arguments)));
+            calls.extend(
+                chosen.map(|(server, interface)| (*interface, format!("{server}_{tool}"), arguments)),
+            );
         }
     }
     let tried = calls.len();
     stream::iter(calls)
-        .for_each_concurrent(8, |(door, tool, arguments)| async move { door.call(&tool, arguments).await })
+        .for_each_concurrent(8, |(interface, tool, arguments)| async move {
+            interface.call(&tool, arguments).await
+        })
         .await;
     let reached = setup.assert_all_name("ann");
     println!("{} attacks, {tried} calls, {reached} reached a server, none forged", forgeries.len());

@@ -55,6 +55,12 @@ pub(super) fn forget_variables_of_gateway(
 
 /// Reports the state of a server, and the tools of it that need attention.
 pub(super) fn check(report: &mut DoctorReport, server: &Value, environment: GatewayEnvironment) {
+    check_state(report, server, environment);
+    check_definitions(report, server);
+}
+
+/// Reports the state of a server.
+fn check_state(report: &mut DoctorReport, server: &Value, environment: GatewayEnvironment) {
     let text = |key: &str| server[key].as_str().unwrap_or_default();
     let (name, reason) = (text("name"), text("reason"));
     let hint = shell_variables::hint_of(server, environment);
@@ -97,6 +103,11 @@ pub(super) fn check(report: &mut DoctorReport, server: &Value, environment: Gate
             report.note("server", Status::Fail, format!("{name}: {reason}"), fix);
         }
     }
+}
+
+/// Reports definitions of a server that are set aside, or that need attention.
+fn check_definitions(report: &mut DoctorReport, server: &Value) {
+    let name = server["name"].as_str().unwrap_or_default();
     let asides = server["set_aside"].as_array().map(Vec::as_slice).unwrap_or_default();
     let unchecked = asides.iter().filter(|aside| aside["kind"] == "schema").count();
     if unchecked > 0 {
@@ -106,33 +117,26 @@ pub(super) fn check(report: &mut DoctorReport, server: &Value, environment: Gate
     }
     for aside in asides.iter().filter(|aside| aside["kind"] != "schema") {
         let word = |key: &str| aside[key].as_str().unwrap_or_default();
-        if word("kind") == "quarantine" {
-            let message = format!(
-                "{name}: tool `{}` is in quarantine and not offered: {}",
-                word("name"),
-                word("reason")
-            );
-            let fix = format!(
-                "inspect it with `toolbooth tools show {0}`; `toolbooth tools release {0}` releases it as it is",
-                word("exposed")
-            );
-            report.note("server", Status::Warn, message, Some(fix));
-            continue;
-        }
-        if word("kind") == "identity" {
-            let message = format!("{name}: tool `{}`: {}", word("name"), word("reason"));
-            let fix = format!(
-                "if it means the caller, set `inject = true` for `{name}`; if it is plain data, ignore this"
-            );
-            report.note("server", Status::Warn, message, Some(fix));
-            continue;
-        }
-        let message = match word("kind") {
+        let (tool, reason) = (word("name"), word("reason"));
+        let (message, fix) = match word("kind") {
+            "quarantine" => (
+                format!("{name}: tool `{tool}` is in quarantine and not offered: {reason}"),
+                Some(format!(
+                    "inspect it with `toolbooth tools show {0}`; `toolbooth tools release {0}` releases it as it is",
+                    word("exposed")
+                )),
+            ),
+            "identity" => (
+                format!("{name}: tool `{tool}`: {reason}"),
+                Some(format!(
+                    "if it means the caller, set `inject = true` for `{name}`; if it is plain data, ignore this"
+                )),
+            ),
             // The tool is offered, but its name needs attention.
-            "name" => format!("{name}: tool `{}`: {}", word("name"), word("reason")),
-            kind => format!("{name}: {kind} `{}` is set aside: {}", word("name"), word("reason")),
+            "name" => (format!("{name}: tool `{tool}`: {reason}"), None),
+            kind => (format!("{name}: {kind} `{tool}` is set aside: {reason}"), None),
         };
-        report.note("server", Status::Warn, message, None);
+        report.note("server", Status::Warn, message, fix);
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use toolbooth_server::mcp::Door;
+use toolbooth_server::mcp::FrontEndState;
 
 /// Opens a socket that only the gateway's user may connect to.
 fn bind(path: &Path) -> std::io::Result<UnixListener> {
@@ -35,7 +35,7 @@ pub fn open_control(record: &mut GatewayRecord, data_dir: &Path) -> Option<UnixL
 pub fn open(
     record: &GatewayRecord,
     data_dir: &Path,
-    door: &Arc<Door>,
+    front_end: &Arc<FrontEndState>,
     stop: &CancellationToken,
     linger: Option<Duration>,
 ) -> bool {
@@ -47,7 +47,7 @@ pub fn open(
             return false;
         }
     };
-    tokio::spawn(accept_lines(listener, door.clone(), stop.clone(), linger));
+    tokio::spawn(accept_lines(listener, front_end.clone(), stop.clone(), linger));
     if let Err(error) = record.announce(data_dir) {
         tracing::warn!("the gateway's URL cannot be written to {}: {error}", data_dir.display());
     }
@@ -57,7 +57,7 @@ pub fn open(
 /// Serves the clients of the socket. With a `linger`, the gateway stops after that time without clients.
 async fn accept_lines(
     listener: UnixListener,
-    door: Arc<Door>,
+    front_end: Arc<FrontEndState>,
     stop: CancellationToken,
     linger: Option<Duration>,
 ) {
@@ -72,14 +72,14 @@ async fn accept_lines(
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        if !toolbooth_server::control::admits(&stream, door.engine.audit()) {
+        if !toolbooth_server::control::admits(&stream, front_end.engine.audit()) {
             continue;
         }
         open.send_modify(|open| *open += 1);
-        let (door, open) = (door.clone(), open.clone());
+        let (front_end, open) = (front_end.clone(), open.clone());
         tokio::spawn(async move {
             let (read, write) = stream.into_split();
-            toolbooth_server::mcp::lines::serve(door, read, write).await;
+            toolbooth_server::mcp::lines::serve(front_end, read, write).await;
             open.send_modify(|open| *open -= 1);
         });
     }

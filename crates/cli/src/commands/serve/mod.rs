@@ -27,6 +27,7 @@ use crate::running_gateway::find_running;
 use clap::Args;
 use shown_settings::shown_settings;
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::SignalKind;
@@ -35,11 +36,11 @@ use tokio_util::sync::CancellationToken;
 use toolbooth_config::{LoadedConfig, Settings, Sources};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_engine::clock::system_clock;
-use toolbooth_engine::{Roster, audit_trust};
+use toolbooth_engine::{RightsSource, audit_trust};
 use toolbooth_server::access_log::AccessLog;
-use toolbooth_server::mcp::Door;
+use toolbooth_server::mcp::FrontEndState;
 use toolbooth_server::rest::{self, ConfigStatus, Reload, ReloadCause, RestState};
-use toolbooth_server::{Doors, ServeOptions, console, listen};
+use toolbooth_server::{FrontEnds, ServeOptions, console, listen};
 use toolbooth_store::Store;
 
 /// Arguments of `toolbooth serve`.
@@ -133,59 +134,47 @@ async fn serve(
     let engine = gateway::engine_of(&loaded, &sources, clock, store, plans, Some(address)).await;
     let engine = engine.map_err(CommandFailure::failed)?;
     let stop = CancellationToken::new();
-    let door = gateway::door(engine.clone(), &settings, identity, Some(address), stop.clone());
-    let roster: Arc<dyn Roster> = door.clone();
-    engine.set_roster(&roster);
+    let front_end = gateway::front_end(engine.clone(), &settings, identity, Some(address), stop.clone());
+    let rights_source: Arc<dyn RightsSource> = front_end.clone();
+    engine.set_rights_source(&rights_source);
     exporters.install(engine.events(), engine.tracing());
     engine.take_over().await;
-    let mut record = GatewayRecord {
-        url: file_storage::reached_at(address),
-        pid: std::process::id(),
-        started: gateway_record::start_of(std::process::id()),
-        socket: gateway_record::socket_path(&settings.data_dir),
-        control: Some(gateway_record::control_path(&settings.data_dir)),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        named: gateway::named(&sources),
-        linger_seconds: linger.map(|linger| linger.as_secs()),
-        started_in: Some(sources.cwd.clone()),
-        log: gateway_record::own_log(background::log_path(&settings.data_dir)),
-        stopping: false,
-    };
+    let mut record = record_of(&settings, &sources, address, linger);
     let watched = reloading::WatchedFiles::new(&loaded.files);
     let status = Arc::new(ConfigStatus::default());
     status.read_from(reloading::read_files(&loaded));
     status.set_settings(shown_settings(&loaded));
-    let project_files = project_trust::ProjectFiles::new(door.clone(), sources.clone(), &settings);
-    let owner_files = server_entries::OwnerFiles::new(door.clone(), sources.clone(), &settings);
+    let project_files = project_trust::ProjectFiles::new(front_end.clone(), sources.clone(), &settings);
+    let owner_files = server_entries::OwnerFiles::new(front_end.clone(), sources.clone(), &settings);
     let active_config = reloading::ActiveConfig::at_start(sources, &loaded, address);
     let folders = active_config.folders().clone();
-    let reload = reloading::reloader(door.clone(), active_config, watched.clone(), status.clone());
+    let reload = reloading::reloader(front_end.clone(), active_config, watched.clone(), status.clone());
     folders.set_reload(reload.clone());
-    let _ = door.folders.set(folders);
-    let rest = RestState::new(door.clone(), reload.clone())
+    let _ = front_end.folders.set(folders);
+    let rest = RestState::new(front_end.clone(), reload.clone())
         .reporting(status)
         .counting(access_log.clone())
         .trusting(Arc::new(project_files))
         .editing(Arc::new(owner_files));
-    let doors = Doors {
-        door: door.clone(),
+    let front_ends = FrontEnds {
+        state: front_end.clone(),
         rest: rest::router(rest.clone()).merge(console::routes(rest)),
-        connections: door.connections.clone(),
+        connections: front_end.connections.clone(),
         access_log: access_log.clone(),
     };
     let control = local_sockets::open_control(&mut record, &settings.data_dir);
-    let present = local_sockets::open(&record, &settings.data_dir, &door, &stop, linger);
+    let present = local_sockets::open(&record, &settings.data_dir, &front_end, &stop, linger);
     render::print(&greeting::text(&record, engine.servers(), &loaded, &invocation));
     if std::io::stdout().is_terminal() {
         tokio::spawn(print_client_views(record.clone()));
     }
     tokio::spawn(watched.follow(reload.clone()));
-    let following = tokio::spawn(replicas::follow(door.clone(), stop.clone()));
-    let maintenance = tokio::spawn(run_maintenance(door, stop.clone()));
+    let following = tokio::spawn(replicas::follow(front_end.clone(), stop.clone()));
+    let maintenance = tokio::spawn(run_maintenance(front_end, stop.clone()));
     tokio::spawn(log_limiter::report_left_out());
     tokio::spawn(handle_signals(stop.clone(), reload));
     let serving =
-        listen::serve(listener, control, doors, stop.clone(), serve_options(settings.drain_seconds));
+        listen::serve(listener, control, front_ends, stop.clone(), serve_options(settings.drain_seconds));
     tokio::pin!(serving);
     tokio::select! {
         biased;
@@ -212,6 +201,28 @@ async fn serve(
         log.flush();
     }
     Ok(Exit::Ok)
+}
+
+/// The record by which other commands find this gateway.
+fn record_of(
+    settings: &Settings,
+    sources: &Sources,
+    address: SocketAddr,
+    linger: Option<Duration>,
+) -> GatewayRecord {
+    GatewayRecord {
+        url: file_storage::reached_at(address),
+        pid: std::process::id(),
+        started: gateway_record::start_of(std::process::id()),
+        socket: gateway_record::socket_path(&settings.data_dir),
+        control: Some(gateway_record::control_path(&settings.data_dir)),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        named: gateway::named(sources),
+        linger_seconds: linger.map(|linger| linger.as_secs()),
+        started_in: Some(sources.cwd.clone()),
+        log: gateway_record::own_log(background::log_path(&settings.data_dir)),
+        stopping: false,
+    }
 }
 
 /// Opens the access log, if one is configured. A relative path starts at the data directory, which the store created.
@@ -258,7 +269,7 @@ async fn claim_store(settings: &Settings) -> Result<Arc<dyn Store>, CommandFailu
 }
 
 /// Runs the periodic maintenance tasks.
-async fn run_maintenance(door: Arc<Door>, stop: CancellationToken) {
+async fn run_maintenance(front_end: Arc<FrontEndState>, stop: CancellationToken) {
     let mut every_10_seconds = tokio::time::interval(Duration::from_secs(10));
     let mut every_second = tokio::time::interval(Duration::from_secs(1));
     let mut every_3_seconds = tokio::time::interval(Duration::from_secs(3));
@@ -268,15 +279,15 @@ async fn run_maintenance(door: Arc<Door>, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => return,
             _ = every_10_seconds.tick() => {
-                door.sweep();
-                door.engine.approvals().sweep().await;
-                door.engine.dead_letters().replay_due().await;
-                door.engine.approvals().run_deferred().await;
+                front_end.sweep();
+                front_end.engine.approvals().sweep().await;
+                front_end.engine.dead_letters().replay_due().await;
+                front_end.engine.approvals().run_deferred().await;
             }
-            _ = every_second.tick() => door.engine.jobs().run_due().await,
-            _ = every_3_seconds.tick() => door.engine.health().save().await,
-            _ = every_minute.tick() => door.engine.save_clock().await,
-            _ = every_10_minutes.tick() => door.engine.purge().await,
+            _ = every_second.tick() => front_end.engine.jobs().run_due().await,
+            _ = every_3_seconds.tick() => front_end.engine.health().save().await,
+            _ = every_minute.tick() => front_end.engine.save_clock().await,
+            _ = every_10_minutes.tick() => front_end.engine.purge().await,
         }
     }
 }

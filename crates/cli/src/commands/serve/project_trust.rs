@@ -9,12 +9,12 @@ use toolbooth_config::settings::{AuthMode, LocalUsersSetting};
 use toolbooth_config::{LoadedConfig, Settings, Sources, TrustBook, TrustChange};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_engine::audit_trust;
-use toolbooth_server::mcp::Door;
+use toolbooth_server::mcp::FrontEndState;
 use toolbooth_server::rest::{FieldChange, ProjectTrust, TrustRequest, WaitingEntry, trust_local_only};
 
 /// The project files of this gateway.
 pub struct ProjectFiles {
-    door: Arc<Door>,
+    front_end: Arc<FrontEndState>,
     // Locked while entries are trusted, so that two requests do not overwrite each other's trust.
     sources: Mutex<Sources>,
     /// Whether only the owner of the gateway is its user, since it started.
@@ -23,8 +23,8 @@ pub struct ProjectFiles {
 
 impl ProjectFiles {
     /// The files that these sources lead to.
-    pub fn new(door: Arc<Door>, sources: Sources, started: &Settings) -> Self {
-        Self { door, sources: Mutex::new(sources), is_owners: is_owners(started) }
+    pub fn new(front_end: Arc<FrontEndState>, sources: Sources, started: &Settings) -> Self {
+        Self { front_end, sources: Mutex::new(sources), is_owners: is_owners(started) }
     }
 
     /// Loads the files as they are now.
@@ -110,7 +110,7 @@ impl ProjectTrust for ProjectFiles {
         let mut sources = self.sources.lock().await;
         let (book, folder) = self.with(&mut sources, entries)?;
         // The row comes first: without it nothing is trusted.
-        let (clock, store) = (self.door.engine.clock(), self.door.engine.store());
+        let (clock, store) = (self.front_end.engine.clock(), self.front_end.engine.store());
         audit_trust(clock, &**store, by, &book.entries()).await?;
         book.save(&folder).map_err(|error| Problem::of(&error))
     }

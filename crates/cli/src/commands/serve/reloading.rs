@@ -17,7 +17,7 @@ use toolbooth_core::event::{Event, EventKind};
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_engine::{Act, audit_trust};
 use toolbooth_server::identify::DirectoryChange;
-use toolbooth_server::mcp::Door;
+use toolbooth_server::mcp::FrontEndState;
 use toolbooth_server::rest::{ConfigStatus, Reload, ReloadCause};
 
 /// The watched configuration files; a reload may change the list.
@@ -236,26 +236,26 @@ pub fn trust_required(files: &[&Path]) -> Problem {
 
 /// Creates the function that reloads the configuration and applies all of it or nothing.
 pub fn reloader(
-    door: Arc<Door>,
+    front_end: Arc<FrontEndState>,
     active: ActiveConfig,
     watched: WatchedFiles,
     status: Arc<ConfigStatus>,
 ) -> Reload {
     let active = Arc::new(Mutex::new(active));
     Arc::new(move |cause| {
-        let (door, active, watched) = (door.clone(), active.clone(), watched.clone());
+        let (front_end, active, watched) = (front_end.clone(), active.clone(), watched.clone());
         let status = status.clone();
         Box::pin(async move {
             let mut active = active.lock().await;
             let before = watched.content();
-            let done = apply(&door, &mut active, &watched, &status, &cause).await;
+            let done = apply(&front_end, &mut active, &watched, &status, &cause).await;
             watched.note_read(before);
             if let Err(problem) = &done {
                 status.failed(problem);
                 let event = Event::new(EventKind::ConfigError).code(problem.code);
-                door.engine.events().emit(event.with("message", problem.message.as_str()));
+                front_end.engine.events().emit(event.with("message", problem.message.as_str()));
             }
-            audit(&door, &active.sources, &cause, &done).await;
+            audit(&front_end, &active.sources, &cause, &done).await;
             done
         })
     })
@@ -288,7 +288,7 @@ async fn load(sources: &mut Sources) -> Result<LoadedConfig, LoadFailure> {
 }
 
 async fn apply(
-    door: &Door,
+    front_end: &FrontEndState,
     active: &mut ActiveConfig,
     watched: &WatchedFiles,
     status: &ConfigStatus,
@@ -305,7 +305,7 @@ async fn apply(
     for finding in loaded.findings.iter().filter(|finding| finding.is_error()) {
         tracing::error!(code = finding.code, "config.error: {finding}");
         let event = Event::new(EventKind::ConfigError).code(finding.code);
-        door.engine.events().emit(event.with("message", finding.to_string().as_str()));
+        front_end.engine.events().emit(event.with("message", finding.to_string().as_str()));
     }
     let settings = &loaded.settings;
     // Everything is validated before anything is applied.
@@ -313,7 +313,7 @@ async fn apply(
     let identity = callers::identity_at(&loaded, active.address)?;
     let directory = callers::directory(&loaded, callers::http())?;
     let exporters = Exporters::of(settings)?;
-    let engine = &door.engine;
+    let engine = &front_end.engine;
     let vaults = gateway::vaults(settings, engine.store(), engine.clock());
     let mut plans = match (loaded.is_empty_of_servers(), active.servers) {
         // Without a person's request, the loss of all servers does not start the bundled ones.
@@ -325,10 +325,10 @@ async fn apply(
     let prepared = engine.servers().prepare(plans).await.map_err(|error| Problem::of(&error))?;
     // Rules come first: a new server must not be called under the old rules.
     if settings.auth != active.settings.auth {
-        door.authenticator.take_mode_of(identity);
-        door.update_quotas();
+        front_end.authenticator.take_mode_of(identity);
+        front_end.update_quotas();
     }
-    let difference = door.authenticator.set_directory(directory);
+    let difference = front_end.authenticator.set_directory(directory);
     engine.set_terms(terms);
     engine.files().set_terms(file_storage::terms(settings, Some(active.address)));
     engine.own_tools().offer().await;
@@ -357,7 +357,7 @@ async fn apply(
     status.set_settings(shown_settings(&loaded));
     status.needs_restart(restart.iter().map(|name| (*name).to_owned()).collect());
     if !is_reported {
-        report_restart(door, &restart);
+        report_restart(front_end, &restart);
     }
     let findings: Vec<String> = loaded.findings.iter().map(toolbooth_config::render_without_line).collect();
     Ok(serde_json::json!({
@@ -376,7 +376,7 @@ impl ActiveConfig {
 }
 
 /// Reports settings that need a restart in the log and as an event.
-fn report_restart(door: &Door, settings: &[&'static str]) {
+fn report_restart(front_end: &FrontEndState, settings: &[&'static str]) {
     if settings.is_empty() {
         return;
     }
@@ -384,13 +384,13 @@ fn report_restart(door: &Door, settings: &[&'static str]) {
         format!("restart needed: `{}` changed and takes effect only at startup", settings.join("`, `"));
     tracing::warn!(code = "config.restart-needed", "{message}");
     let event = Event::new(EventKind::ConfigError).code("config.restart-needed");
-    door.engine.events().emit(event.with("message", message.as_str()));
+    front_end.engine.events().emit(event.with("message", message.as_str()));
 }
 
 /// Records the reload and the trusted entries in the audit. The configuration is already in force, so a failure is
 /// only logged.
 async fn audit(
-    door: &Door,
+    front_end: &FrontEndState,
     sources: &Sources,
     cause: &ReloadCause,
     done: &Result<serde_json::Value, Problem>,
@@ -404,8 +404,8 @@ async fn audit(
         Ok(report) => act.with(&[("applied", &report["applied"].to_string())]),
         Err(_) => act,
     };
-    let noted = door.engine.audit().record_act(act).await;
-    let (clock, store) = (door.engine.clock(), door.engine.store());
+    let noted = front_end.engine.audit().record_act(act).await;
+    let (clock, store) = (front_end.engine.clock(), front_end.engine.store());
     let trusted = audit_trust(clock, &**store, cause.by(), &sources.trust.entries()).await;
     for problem in [noted, trusted].into_iter().filter_map(Result::err) {
         tracing::error!("a reload was not recorded in the audit: {}", problem.message);

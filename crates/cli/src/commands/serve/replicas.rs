@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use toolbooth_engine::servers::RefreshScope;
-use toolbooth_server::mcp::Door;
+use toolbooth_server::mcp::FrontEndState;
 use toolbooth_store::{StoreNotices, StoreTopic};
 
 /// How long further changed lists are awaited before servers list their tools again.
@@ -17,62 +17,62 @@ const LOST_WORK_EVERY: Duration = Duration::from_secs(3);
 /// Takes notice of the changes of other gateways, and ends the work of those that have ended. A gateway that is stopping
 /// takes over no more work, but its running requests still need the notices, for example of a cancellation at another
 /// gateway.
-pub(super) async fn follow(door: Arc<Door>, stop: CancellationToken) {
-    let Some(notices) = door.engine.store().notices() else { return };
+pub(super) async fn follow(front_end: Arc<FrontEndState>, stop: CancellationToken) {
+    let Some(notices) = front_end.engine.store().notices() else { return };
     tokio::select! {
-        () = take_notices(&door, notices) => {}
-        () = take_over(&door, &stop) => {}
-        () = door.engine.send_events() => {}
+        () = take_notices(&front_end, notices) => {}
+        () = take_over(&front_end, &stop) => {}
+        () = front_end.engine.send_events() => {}
     }
 }
 
-async fn take_over(door: &Door, stop: &CancellationToken) {
-    stop.run_until_cancelled(end_lost_work(door)).await;
+async fn take_over(front_end: &FrontEndState, stop: &CancellationToken) {
+    stop.run_until_cancelled(end_lost_work(front_end)).await;
     std::future::pending().await
 }
 
-async fn take_notices(door: &Arc<Door>, notices: StoreNotices) {
+async fn take_notices(front_end: &Arc<FrontEndState>, notices: StoreNotices) {
     // Apart from the notices, so that many messages do not delay them.
     let has_mail = Notify::new();
     let take_mail = async {
         loop {
             has_mail.notified().await;
-            door.take_mail().await;
+            front_end.take_mail().await;
         }
     };
     tokio::select! {
-        () = act_on_notices(door, notices, &has_mail) => {}
+        () = act_on_notices(front_end, notices, &has_mail) => {}
         () = take_mail => {}
     }
 }
 
-async fn act_on_notices(door: &Arc<Door>, mut notices: StoreNotices, has_mail: &Notify) {
+async fn act_on_notices(front_end: &Arc<FrontEndState>, mut notices: StoreNotices, has_mail: &Notify) {
     let mut refresh_at = None;
     loop {
         let notice = tokio::select! {
             notice = notices.next() => notice,
             () = reached(refresh_at) => {
                 refresh_at = None;
-                let servers = door.engine.servers().clone();
+                let servers = front_end.engine.servers().clone();
                 tokio::spawn(async move { servers.refresh(RefreshScope::Connected).await });
                 continue;
             }
         };
         let Some(notice) = notice else { return };
         if notice.is_about(StoreTopic::Tokens) {
-            door.authenticator.forget_callers();
+            front_end.authenticator.forget_callers();
         }
         // A server that changed its list for another gateway has most likely changed it for this one.
         if notice.topic == Some(StoreTopic::Catalog) {
             refresh_at.get_or_insert_with(|| Instant::now() + REFRESH_DELAY);
         }
         if notice.is_about(StoreTopic::Sessions) {
-            door.refresh_sessions(notice.id).await;
+            front_end.refresh_sessions(notice.id).await;
         }
-        if notice.is_about(StoreTopic::Mail) && door.engine.is_for_this_gateway(notice) {
+        if notice.is_about(StoreTopic::Mail) && front_end.engine.is_for_this_gateway(notice) {
             has_mail.notify_one();
         }
-        door.engine.take_notice(notice).await;
+        front_end.engine.take_notice(notice).await;
     }
 }
 
@@ -83,11 +83,11 @@ async fn reached(at: Option<Instant>) {
     }
 }
 
-async fn end_lost_work(door: &Door) {
+async fn end_lost_work(front_end: &FrontEndState) {
     let mut turns = interval(LOST_WORK_EVERY);
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         turns.tick().await;
-        door.engine.end_lost_work().await;
+        front_end.engine.end_lost_work().await;
     }
 }

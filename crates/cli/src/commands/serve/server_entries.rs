@@ -16,7 +16,7 @@ use toolbooth_core::audit::AuditKind;
 use toolbooth_core::fault::{Blame, Problem};
 use toolbooth_core::names::ServerName;
 use toolbooth_engine::Act;
-use toolbooth_server::mcp::Door;
+use toolbooth_server::mcp::FrontEndState;
 use toolbooth_server::rest::{
     NewServerEntry, ServerEntries, ServerEntryChange, ServerEntryEdit, WrittenServerEntry,
     server_entries_local_only,
@@ -24,7 +24,7 @@ use toolbooth_server::rest::{
 
 /// The configuration files of this gateway.
 pub struct OwnerFiles {
-    door: Arc<Door>,
+    front_end: Arc<FrontEndState>,
     sources: Sources,
     /// Whether only the owner of the gateway is its user, since it started.
     is_owners: bool,
@@ -34,8 +34,8 @@ pub struct OwnerFiles {
 
 impl OwnerFiles {
     /// The files that these sources lead to.
-    pub fn new(door: Arc<Door>, sources: Sources, started: &Settings) -> Self {
-        Self { door, sources, is_owners: is_owners(started), changing: Mutex::new(()) }
+    pub fn new(front_end: Arc<FrontEndState>, sources: Sources, started: &Settings) -> Self {
+        Self { front_end, sources, is_owners: is_owners(started), changing: Mutex::new(()) }
     }
 
     /// Loads the files as they are now and plans a change of them, on a thread that may wait for the disk.
@@ -69,7 +69,7 @@ impl OwnerFiles {
             let act = Act::new(AuditKind::Server, by, outcome).with(&[("file", &file)]);
             Act { server: Some(name), code, ..act }
         };
-        let audit = self.door.engine.audit();
+        let audit = self.front_end.engine.audit();
         audit.record_act(act(outcome, None)).await?;
         let written = off_thread(move || planned.save().map_err(problem)).await;
         if let Err(failure) = &written {

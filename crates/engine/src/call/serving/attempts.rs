@@ -5,7 +5,7 @@
 
 use super::budget::{AttemptBudget, AttemptOutcome, NextProvider};
 use super::fault::ProviderFault;
-use super::hedge::hedge_after;
+use super::hedge::{Race, hedge_after};
 use super::value::marked;
 use crate::answer::Answer;
 use crate::call::client_channel::ClientChannel;
@@ -44,6 +44,13 @@ enum ReconnectWait {
 /// Whether another attempt is safe after a failure.
 fn may_repeat(sent: SentStatus, repeat: Repeat) -> bool {
     sent == SentStatus::No || repeat == Repeat::Harmless
+}
+
+/// The failure of a call for which no provider was tried.
+fn no_provider(call: &Sealed, skipped: Vec<(String, Skip)>) -> Box<DispatchFailure> {
+    let skipped = skipped.into_iter().map(|(id, skip)| (id, skip.visible_to(call.caller())));
+    let tool = call.tool().exposed.to_string();
+    DispatchFailure::untried(Problem::of(&NoProvider { tool, skipped: skipped.collect() }))
 }
 
 impl CallPipeline {
@@ -123,34 +130,16 @@ impl CallPipeline {
         let candidates = self.routing.candidates(call, &mut skipped);
         let mut last: Option<(String, ProviderFault)> = None;
         let mut done: Vec<usize> = Vec::new();
-        for (position, (index, one)) in candidates.iter().enumerate() {
+        for (position, (index, _)) in candidates.iter().enumerate() {
             if done.contains(index) {
                 continue;
             }
-            let others = &candidates[position + 1..];
-            let next = match others
-                .iter()
-                .any(|(_, other)| other.skip_reason(self.routing.providers().now_ms()).is_none())
-            {
-                true => NextProvider::Ready,
-                false => NextProvider::Absent,
-            };
-            let hedge = hedge_after(call, repeat).filter(|_| next == NextProvider::Ready);
-            let (tried, other) = match (hedge, others.first()) {
-                (Some(after), Some(second)) if !done.contains(&second.0) => {
-                    let pair = [&candidates[position], second];
-                    let race = Box::pin(self.try_two(call, pair, after, &options, &mut budget, link)).await;
-                    (race.first, race.second.map(|tried| (second, tried)))
-                }
-                _ => (
-                    Some(self.try_provider(call, *index, one, &options, next, &mut budget, link).await),
-                    None,
-                ),
-            };
-            let both = tried.map(|tried| (&candidates[position], tried)).into_iter().chain(other);
+            let left = &candidates[position..];
+            let race = self.try_next(call, left, &done, &options, &mut budget, link).await;
             let mut goes_on = true;
             let mut question = None;
-            for ((index, one), tried) in both {
+            for ((index, one), tried) in left.iter().zip([race.first, race.second]) {
+                let Some(tried) = tried else { continue };
                 done.push(*index);
                 match tried {
                     AttemptOutcome::Served(answer) => {
@@ -186,10 +175,35 @@ impl CallPipeline {
             Some((id, fault)) => {
                 Err(budget.failed.take().unwrap_or_else(|| DispatchFailure::untried(fault.problem(&id))))
             }
-            None => {
-                let skipped = skipped.into_iter().map(|(id, skip)| (id, skip.visible_to(call.caller())));
-                let no_provider = NoProvider { tool: tool.exposed.to_string(), skipped: skipped.collect() };
-                Err(DispatchFailure::untried(Problem::of(&no_provider)))
+            None => Err(no_provider(call, skipped)),
+        }
+    }
+
+    /// Tries the first of these providers; also the second one, if the first is slow and the tool allows it.
+    async fn try_next(
+        &self,
+        call: &Sealed,
+        candidates: &[(usize, Arc<Instance>)],
+        done: &[usize],
+        options: &DispatchOptions,
+        budget: &mut AttemptBudget<'_>,
+        link: &CallLink,
+    ) -> Race {
+        let [first, others @ ..] = candidates else { return Race { first: None, second: None } };
+        let now_ms = self.routing.providers().now_ms();
+        let next = match others.iter().any(|(_, other)| other.skip_reason(now_ms).is_none()) {
+            true => NextProvider::Ready,
+            false => NextProvider::Absent,
+        };
+        let hedge = hedge_after(call, budget.repeat).filter(|_| next == NextProvider::Ready);
+        match (hedge, others.first()) {
+            (Some(after), Some(second)) if !done.contains(&second.0) => {
+                Box::pin(self.try_two(call, [first, second], after, options, budget, link)).await
+            }
+            _ => {
+                let (index, one) = first;
+                let tried = self.try_provider(call, *index, one, options, next, budget, link).await;
+                Race { first: Some(tried), second: None }
             }
         }
     }

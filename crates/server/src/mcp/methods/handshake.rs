@@ -1,6 +1,6 @@
 //! Describes the gateway to its clients: the results to `initialize` and `server/discover`.
 
-use crate::mcp::Door;
+use crate::mcp::FrontEndState;
 use toolbooth_core::caller::{Caller, ClientFacts};
 use toolbooth_core::exposure::{Mode, meta};
 use toolbooth_core::json::{ObjectWriter, RawJson};
@@ -29,7 +29,7 @@ fn capabilities(revision: Revision) -> RawJson {
 }
 
 /// The result to `server/discover`.
-pub(super) fn discovered(door: &Door, caller: &Caller, client: &ClientFacts) -> RawJson {
+pub(super) fn discovered(front_end: &FrontEndState, caller: &Caller, client: &ClientFacts) -> RawJson {
     let versions: Vec<&str> = Revision::ALL.iter().map(|revision| revision.as_str()).collect();
     let mut meta = ObjectWriter::default();
     meta.raw(SERVER_INFO, &our_info());
@@ -38,7 +38,7 @@ pub(super) fn discovered(door: &Door, caller: &Caller, client: &ClientFacts) -> 
     writer.text("resultType", "complete");
     writer.raw("supportedVersions", &RawJson::from_value(&versions));
     writer.raw("capabilities", &capabilities(Revision::V2026_07_28));
-    if let Some(instructions) = instructions(door, caller, client) {
+    if let Some(instructions) = instructions(front_end, caller, client) {
         writer.text("instructions", &instructions);
     }
     writer.raw("ttlMs", &RawJson::trusted(&b"3600000"[..]));
@@ -48,12 +48,17 @@ pub(super) fn discovered(door: &Door, caller: &Caller, client: &ClientFacts) -> 
 }
 
 /// The result to `initialize`.
-pub fn initialized(door: &Door, caller: &Caller, client: &ClientFacts, revision: Revision) -> RawJson {
+pub fn initialized(
+    front_end: &FrontEndState,
+    caller: &Caller,
+    client: &ClientFacts,
+    revision: Revision,
+) -> RawJson {
     let mut writer = ObjectWriter::with_capacity(512);
     writer.text("protocolVersion", revision.as_str());
     writer.raw("capabilities", &capabilities(revision));
     writer.raw("serverInfo", &our_info());
-    if let Some(instructions) = instructions(door, caller, client) {
+    if let Some(instructions) = instructions(front_end, caller, client) {
         writer.text("instructions", &instructions);
     }
     let mut meta = ObjectWriter::default();
@@ -62,9 +67,9 @@ pub fn initialized(door: &Door, caller: &Caller, client: &ClientFacts, revision:
     writer.finish()
 }
 
-fn instructions(door: &Door, caller: &Caller, client: &ClientFacts) -> Option<String> {
-    let catalog = door.engine.catalog().load();
-    let mut text = match door.engine.exposure().mode(caller, &client.name()).mode {
+fn instructions(front_end: &FrontEndState, caller: &Caller, client: &ClientFacts) -> Option<String> {
+    let catalog = front_end.engine.catalog().load();
+    let mut text = match front_end.engine.exposure().mode(caller, &client.name()).mode {
         Mode::Full => String::new(),
         Mode::Summary => {
             format!("Tools are listed in short form; `{}` shows the arguments of a tool.", meta::DESCRIBE)

@@ -2,7 +2,7 @@
 
 use super::MethodOutcome;
 use super::rounds::{ContinuableRequest, Params, RequestStart};
-use crate::mcp::Door;
+use crate::mcp::FrontEndState;
 use crate::mcp::client::McpClient;
 use crate::mcp::trace::continued;
 use http::HeaderMap;
@@ -17,7 +17,7 @@ use toolbooth_wire::{Era, Request, RpcError};
 
 /// Starts an inquiry, or continues one with the client's answers.
 pub(super) async fn inquire(
-    door: &Arc<Door>,
+    front_end: &Arc<FrontEndState>,
     client: &McpClient,
     request: &Request,
     meta: RequestMeta,
@@ -31,7 +31,7 @@ pub(super) async fn inquire(
     let arguments = params.arguments.clone();
     let progress = progress_wanted(meta.progress_token.as_ref());
     let mut start = ContinuableRequest {
-        door,
+        front_end,
         client,
         request,
         method,
@@ -60,7 +60,7 @@ pub(super) async fn inquire(
         only: None,
     };
     let (link, events) = CallLink::new();
-    let inquiries = door.engine.inquiries().clone();
+    let inquiries = front_end.engine.inquiries().clone();
     let work = Box::pin(async move {
         match method {
             "prompts/get" => inquiries.get_prompt(inquiry, &link).await,

@@ -1,7 +1,7 @@
 //! Continues earlier requests: a modern client answers the questions of a call in a new request, with the request state.
 
 use super::{ImmediateReply, MethodOutcome, invalid};
-use crate::mcp::Door;
+use crate::mcp::FrontEndState;
 use crate::mcp::client::McpClient;
 use crate::mcp::other_gateways::MovedCall;
 use crate::mcp::running_request::{RunningRequest, answered};
@@ -44,7 +44,7 @@ pub(super) enum RequestStart {
 
 /// A request that may continue an earlier one.
 pub(super) struct ContinuableRequest<'a> {
-    pub door: &'a Arc<Door>,
+    pub front_end: &'a Arc<FrontEndState>,
     pub client: &'a McpClient,
     pub request: &'a Request,
     pub method: &'static str,
@@ -67,13 +67,18 @@ impl ContinuableRequest<'_> {
 
     /// Determines whether the request continues an earlier one, and continues that.
     pub async fn start(&mut self, params: Params) -> Result<RequestStart, RpcError> {
-        match take_round(self.door, self.client, params, self.binding.as_ref()).await? {
+        match take_round(self.front_end, self.client, params, self.binding.as_ref()).await? {
             RoundStart::New(round) => Ok(RequestStart::New(round)),
             RoundStart::Resumed(parked) => Ok(RequestStart::Continued(self.resume(parked))),
             RoundStart::Moved(moved) => {
                 let arguments = self.arguments.clone();
-                let continuing =
-                    self.door.continue_elsewhere(self.client, moved, self.method, &self.target, arguments);
+                let continuing = self.front_end.continue_elsewhere(
+                    self.client,
+                    moved,
+                    self.method,
+                    &self.target,
+                    arguments,
+                );
                 match Box::pin(continuing).await {
                     Ok(answer) => answer.map(|result| {
                         RequestStart::Continued(MethodOutcome::Ready(ImmediateReply::Result(result)))
@@ -97,8 +102,8 @@ impl ContinuableRequest<'_> {
 
     /// The running request of a call. Takes the binding and the progress token.
     pub fn run(&mut self, ongoing: OngoingCall) -> Box<RunningRequest> {
-        let (door, client) = (self.door.clone(), self.client.clone());
-        let running = RunningRequest::new(door, client, self.request.id.clone(), self.method, ongoing);
+        let (front_end, client) = (self.front_end.clone(), self.client.clone());
+        let running = RunningRequest::new(front_end, client, self.request.id.clone(), self.method, ongoing);
         running.bound(self.binding.take()).reporting(self.progress_token.take())
     }
 }
@@ -112,7 +117,7 @@ enum RoundStart {
 
 /// Determines whether this request continues an earlier one.
 async fn take_round(
-    door: &Door,
+    front_end: &FrontEndState,
     client: &McpClient,
     params: Params,
     binding: Option<&StateBinding>,
@@ -127,11 +132,11 @@ async fn take_round(
     let refused = || invalid("`requestState` is not valid for this request, has expired or was used before");
     let state = state.string().ok_or_else(refused)?.into_owned();
     // Boxed, because hardly any request has a state and opening one needs a large future.
-    let opened = Box::pin(door.engine.states().open(&state, binding)).await;
+    let opened = Box::pin(front_end.engine.states().open(&state, binding)).await;
     let opened = opened.map_err(|why| {
         if why == OpenStateError::Foreign {
             let attempt = "a request state of another caller or request";
-            door.engine.audit().record_denied(&client.caller, "request.foreign-state", attempt);
+            front_end.engine.audit().record_denied(&client.caller, "request.foreign-state", attempt);
         }
         refused()
     });
@@ -141,24 +146,24 @@ async fn take_round(
             Ok(RoundStart::New(Round { input_responses: responses, request_state }))
         }
         StateTarget::Parked(handle) => {
-            let parked = door.engine.parking().take(&handle).ok_or_else(refused)?;
+            let parked = front_end.engine.parking().take(&handle).ok_or_else(refused)?;
             Ok(RoundStart::Resumed(answered(parked, responses.as_ref())))
         }
         StateTarget::ParkedAt { handle, replica } => {
-            if replica != door.engine.replica_mail().own_id() {
+            if replica != front_end.engine.replica_mail().own_id() {
                 return Ok(RoundStart::Moved(MovedCall { handle, replica, answers: responses }));
             }
-            let parked = door.engine.parking().take(&handle).ok_or_else(refused)?;
+            let parked = front_end.engine.parking().take(&handle).ok_or_else(refused)?;
             Ok(RoundStart::Resumed(answered(parked, responses.as_ref())))
         }
         StateTarget::Approval { handle, held, key } => {
-            if let Some(parked) = door.engine.parking().take(&handle) {
+            if let Some(parked) = front_end.engine.parking().take(&handle) {
                 return Ok(RoundStart::Resumed(answered(parked, responses.as_ref())));
             }
             // Another gateway on the same store has asked, or this one before a restart. The decision is stored, and the
             // call is made again.
             if let Some(answer) = responses.as_ref().and_then(|responses| responses.member(&key)) {
-                let deciding = door.engine.approvals().answer_elsewhere(&client.caller, held, answer);
+                let deciding = front_end.engine.approvals().answer_elsewhere(&client.caller, held, answer);
                 if let Err(problem) = Box::pin(deciding).await {
                     return Ok(RoundStart::Resumed(failed(problem)));
                 }

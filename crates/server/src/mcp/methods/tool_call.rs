@@ -2,7 +2,7 @@
 
 use super::rounds::{ContinuableRequest, Params, RequestStart};
 use super::{MethodOutcome, invalid};
-use crate::mcp::Door;
+use crate::mcp::FrontEndState;
 use crate::mcp::client::McpClient;
 use crate::mcp::client_calls::cancelled;
 use crate::mcp::legacy_tasks;
@@ -42,7 +42,7 @@ enum TaskHandling {
 
 /// Starts a tool call, or continues one with the client's answers.
 pub(super) async fn call(
-    door: &Arc<Door>,
+    front_end: &Arc<FrontEndState>,
     client: &McpClient,
     request: &Request,
     meta: RequestMeta,
@@ -56,7 +56,7 @@ pub(super) async fn call(
     let wants_task = match params.task.take() {
         Some(task) => {
             let called = called_name(&name, arguments.as_ref());
-            Box::pin(legacy_tasks::is_requested(door, client, &task, &called)).await?
+            Box::pin(legacy_tasks::is_requested(front_end, client, &task, &called)).await?
         }
         None => false,
     };
@@ -65,13 +65,13 @@ pub(super) async fn call(
         && client.era() == Era::Modern
     {
         // The check needs the tool's definition, so wait for its server. The call does not wait again.
-        readiness = Some(door.engine.catalog().wait_for_tool(&name, &client.caller).await);
-        check_mirrored(door, client, &name, arguments.as_ref(), headers)?;
+        readiness = Some(front_end.engine.catalog().wait_for_tool(&name, &client.caller).await);
+        check_mirrored(front_end, client, &name, arguments.as_ref(), headers)?;
     }
     let timeout = caller_timeout(meta.timeout_ms.as_ref())?;
     let progress = progress_wanted(meta.progress_token.as_ref());
     let mut start = ContinuableRequest {
-        door,
+        front_end,
         client,
         request,
         method: METHOD,
@@ -105,7 +105,7 @@ pub(super) async fn call(
         round,
         progress,
         questions: if is_modern { QuestionHandling::Returned } else { QuestionHandling::DuringCall },
-        reading: door.reading,
+        reading: front_end.reading,
         approval_wait: None,
         timeout,
         id: Some(Uuid::now_v7()),
@@ -123,7 +123,7 @@ pub(super) async fn call(
 /// new call. Such a request never starts a new round: a tool that is only late would be called a second time, beside the
 /// call that is parked.
 async fn hidden_tool(start: &ContinuableRequest<'_>) -> Option<Problem> {
-    let (engine, caller) = (&start.door.engine, &start.client.caller);
+    let (engine, caller) = (&start.front_end.engine, &start.client.caller);
     let name = called_name(&start.target, start.arguments.as_ref());
     let ready = engine.catalog().wait_for_tool(&name, caller).await;
     let catalog = engine.catalog().load();
@@ -146,9 +146,9 @@ fn run(mut start: ContinuableRequest<'_>, mut call: CallRequest, task: TaskHandl
     }
     let given = call.round.input_responses.clone();
     let (link, events) = CallLink::new();
-    let calls = start.door.engine.calls().clone();
-    let now_ms = start.door.engine.clock().now_ms();
-    let entry = start.door.client_calls.begin(id, &call.incoming, now_ms);
+    let calls = start.front_end.engine.calls().clone();
+    let now_ms = start.front_end.engine.clock().now_ms();
+    let entry = start.front_end.client_calls.begin(id, &call.incoming, now_ms);
     let work = Box::pin(async move {
         let answer = pin!(calls.call(call, &link));
         tokio::select! {
@@ -184,13 +184,13 @@ fn caller_timeout(timeout_ms: Option<&RawJson>) -> Result<Option<Duration>, RpcE
 
 /// Checks that arguments which the tool wants mirrored agree with the headers.
 fn check_mirrored(
-    door: &Door,
+    front_end: &FrontEndState,
     client: &McpClient,
     name: &str,
     arguments: Option<&RawJson>,
     headers: &HeaderMap,
 ) -> Result<(), RpcError> {
-    let catalog = door.engine.catalog().load();
+    let catalog = front_end.engine.catalog().load();
     let Lookup::Found(tool) = catalog.tool(name, &client.caller) else { return Ok(()) };
     if !tool.definition.as_str().contains("x-mcp-header") {
         return Ok(());

@@ -89,9 +89,9 @@ impl RunningRequest {
     /// Begins to create the task, if the call can become one.
     pub(super) fn begin_task(&mut self) {
         let Some(offer) = self.offer.as_mut().filter(|offer| offer.creating.is_none()) else { return };
-        let call_tasks = Arc::clone(self.door.engine.call_tasks());
+        let call_tasks = Arc::clone(self.front_end.engine.call_tasks());
         let (caller, call, tool) = (self.client.caller.clone(), offer.call, std::mem::take(&mut offer.tool));
-        let tool = tasks::called_tool(&self.door, &caller, tool);
+        let tool = tasks::called_tool(&self.front_end, &caller, tool);
         offer.creating = Some(Box::pin(async move { call_tasks.create(&caller, call, tool).await }));
     }
 
@@ -115,14 +115,14 @@ impl RunningRequest {
     /// Continues the call as a task, and returns the answer to the client's request.
     fn continue_as_task(&mut self, task: RunningCallTask) -> FinalAnswer {
         let created = match self.client.era() {
-            Era::Modern => tasks::created(&self.door, task.record()),
-            Era::Legacy => legacy_tasks::created(&self.door, task.record()),
+            Era::Modern => tasks::created(&self.front_end, task.record()),
+            Era::Legacy => legacy_tasks::created(&self.front_end, task.record()),
         };
         if let Some(ongoing) = &self.ongoing {
             ongoing.events.follow_as_task();
         }
         let followed = Box::new(Self {
-            door: self.door.clone(),
+            front_end: self.front_end.clone(),
             // Its questions are published with the task, not asked on the stream of this request.
             client: McpClient { session: None, ..self.client.clone() },
             id: self.id.clone(),
@@ -158,7 +158,7 @@ impl RunningRequest {
                         }
                         TaskCommand::Cancel => {
                             let cancellation = tasks::cancellation(task.record());
-                            let approvals = Arc::clone(self.door.engine.approvals());
+                            let approvals = Arc::clone(self.front_end.engine.approvals());
                             // Before the work ends, so that the held call does not run without it. If that fails, it is
                             // tried again in the background, and the work ends now.
                             let _ = approvals.withdraw_or_retry(cancellation, Vec::new()).await;

@@ -266,12 +266,12 @@ pub(super) async fn run(
         id: Some(id),
     };
     let (link, events) = CallLink::new();
-    let calls = rest.door.engine.calls().clone();
+    let calls = rest.engine().calls().clone();
     // Without a model, a server that can do without sampling should know that it has to.
     if body.sampling && questions == ServerQuestions::Asked && calls.can_draft_sampling() {
         events.let_person_sample();
     }
-    let at_ms = rest.door.engine.clock().now_ms();
+    let at_ms = rest.engine().clock().now_ms();
     let begun = NewCall { tool: &request.incoming.name, at_ms, request: body.request };
     let entry = rest.running_calls.begin(id, &request.incoming.caller, begun);
     let work = Box::pin(async move {
@@ -285,7 +285,7 @@ pub(super) async fn run(
     let answer = questions::follow(rest, &user, id, OngoingCall { work, events }).await;
     answer.map_err(|problem| {
         let problem = match &asked_for {
-            Some((caller, name)) => rest.door.engine.catalog().explain_quarantine(name, caller, problem),
+            Some((caller, name)) => rest.engine().catalog().explain_quarantine(name, caller, problem),
             None => problem,
         };
         problem.into()

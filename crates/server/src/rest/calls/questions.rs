@@ -54,7 +54,7 @@ pub(super) async fn follow(
             answer = &mut ongoing.work => return finished(id, answer?),
         };
         let Some(LinkEvent::Question(question)) = event else { continue };
-        let drafts = match rest.door.engine.calls().can_draft_sampling() {
+        let drafts = match rest.engine().calls().can_draft_sampling() {
             true => DraftSupport::Possible,
             false => DraftSupport::Unavailable,
         };
@@ -69,7 +69,7 @@ pub(super) async fn follow(
         let view = QuestionView::of(id, &waiting);
         let parked = ParkedCall { ongoing, questions: vec![(String::new(), question)], task: None };
         rest.running_calls.set_question(id, Some(waiting));
-        return match rest.door.engine.parking().park_as(handle(id), user, parked) {
+        return match rest.engine().parking().park_as(handle(id), user, parked) {
             Some(_) => Ok(CallAnswerView::Asked(Box::new(view))),
             None => Err(Problem {
                 code: "call.too-many-questions",
@@ -139,7 +139,7 @@ pub async fn answer(
 ) -> Result<Response, ProblemDocument> {
     let answer: AnswerBody = extract::object(&body, EXAMPLE)?;
     let id = extract::id(&id, "call.no-question", "call")?;
-    let parking = rest.door.engine.parking();
+    let parking = rest.engine().parking();
     let parked = parking.take_of(&caller.user, &handle(id)).ok_or_else(|| no_question(id))?;
     let ParkedCall { ongoing, mut questions, task } = parked;
     let Some((key, question)) = questions.pop() else { return Err(no_question(id).into()) };
@@ -149,7 +149,7 @@ pub async fn answer(
             let draft = waiting.as_ref().and_then(|waiting| waiting.draft.as_ref());
             let replied = sampling_reply(&answer, draft);
             if let Ok((_, how)) = &replied {
-                rest.door.engine.calls().record_sampling_answer(&caller, asked, *how).await;
+                rest.engine().calls().record_sampling_answer(&caller, asked, *how).await;
             }
             replied.map(|(reply, _)| reply)
         }

@@ -252,7 +252,7 @@ pub async fn list(
         limit: Some(limit),
         ..AuditFilter::default()
     };
-    let (rows, next_before) = audit::page(&rest.door.engine, &caller, filter).await?;
+    let (rows, next_before) = audit::page(rest.engine(), &caller, filter).await?;
     let mut calls: Vec<CallRecordView> = rows.into_iter().map(view).collect();
     for call in &mut calls {
         call.stages.clear();
@@ -284,7 +284,7 @@ pub async fn show(
         limit: Some(1),
         ..AuditFilter::default()
     };
-    let row = rest.door.engine.audit().rows(&caller, filter).await?.pop();
+    let row = rest.engine().audit().rows(&caller, filter).await?.pop();
     let row = row.ok_or_else(|| Problem {
         code: "call.unknown",
         blame: Blame::Caller,
@@ -294,14 +294,14 @@ pub async fn show(
     let mut record = view(row);
     complete(&rest, &caller, &mut record).await?;
     if record.user == caller.user {
-        record.result = rest.door.engine.calls().recent_results().of(call, &caller.user);
+        record.result = rest.engine().calls().recent_results().of(call, &caller.user);
     }
     Ok(Json(record))
 }
 
 /// Adds what has become of a call since its row was written, and the name that clients use now.
 async fn complete(rest: &RestState, caller: &Caller, call: &mut CallRecordView) -> Result<(), Problem> {
-    let engine = &rest.door.engine;
+    let engine = rest.engine();
     if let (Some(server), Some(tool)) = (&call.server, &call.tool) {
         call.name = engine.catalog().client_name_of(server, tool);
     }
@@ -326,7 +326,7 @@ pub(super) async fn held_of(rest: &RestState, caller: &Caller, call: Uuid) -> Re
         limit: Some(1),
         ..AuditFilter::default()
     };
-    let row = rest.door.engine.audit().rows(caller, filter).await?.pop();
+    let row = rest.engine().audit().rows(caller, filter).await?.pop();
     let held = row.and_then(|row| row.entry.detail).and_then(|detail| detail.member("held"));
     Ok(held.and_then(|held| held.string().and_then(|text| text.parse().ok())))
 }

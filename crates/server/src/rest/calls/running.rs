@@ -262,9 +262,9 @@ pub async fn running(
     RestCaller(caller): RestCaller,
     _: NoQuery,
 ) -> Json<RunningCallsView> {
-    let waiting = rest.door.engine.approvals().waiting_calls();
+    let waiting = rest.engine().approvals().waiting_calls();
     let mut calls = rest.running_calls.list(&caller, &waiting);
-    let of_clients = rest.door.client_calls.visible_to(&caller).into_iter();
+    let of_clients = rest.front_end.client_calls.visible_to(&caller).into_iter();
     calls.extend(
         of_clients.map(|(id, call)| RunningCallView::of_client(id, call).waiting_for(waiting.get(&id))),
     );
@@ -306,11 +306,11 @@ pub async fn cancel(
     _: NoQuery,
 ) -> Result<(StatusCode, Json<CancelledView>), ProblemDocument> {
     let named = extract::id(&id, "call.unknown", "running call")?;
-    let approvals = rest.door.engine.approvals();
+    let approvals = rest.engine().approvals();
     let waiting = approvals.waiting_calls();
     let call = waiting_request(&waiting, named).unwrap_or(named);
     let user = rest.running_calls.user_of(call, &caller);
-    let Some(user) = user.or_else(|| rest.door.client_calls.user_of(call, &caller)) else {
+    let Some(user) = user.or_else(|| rest.front_end.client_calls.user_of(call, &caller)) else {
         return cancel_held(&rest, caller, named).await;
     };
     // First what is stored, so that the call can run neither now nor later. The request that waits ends after it, also if
@@ -323,14 +323,14 @@ pub async fn cancel(
     let held = waiting.get(&call).filter(|held| waiting_request(&waiting, **held).is_some());
     let held = held.map(Uuid::to_string);
     if rest.running_calls.cancel(call, &caller).is_none() {
-        rest.door.client_calls.cancel(call, &caller);
+        rest.front_end.client_calls.cancel(call, &caller);
     }
     // No request follows a call that waits for an answer. Dropping it cancels it at the server.
-    drop(rest.door.engine.parking().take_of(&user, &handle(call)));
+    drop(rest.engine().parking().take_of(&user, &handle(call)));
     if *user != *caller.user {
         let act = Act { user: Some(&user), ..Act::new(AuditKind::Cancellation, &caller.user, "cancelled") };
         let id = call.to_string();
-        rest.door.engine.audit().record_act(act.with(&[("call", id.as_str())])).await?;
+        rest.engine().audit().record_act(act.with(&[("call", id.as_str())])).await?;
     }
     withdrawn?;
     Ok((StatusCode::ACCEPTED, Json(CancelledView { call: named.to_string(), state, held })))
@@ -350,7 +350,7 @@ async fn cancel_held(
     named: Uuid,
 ) -> Result<(StatusCode, Json<CancelledView>), ProblemDocument> {
     let recorded = records::held_of(rest, &caller, named).await?;
-    let approvals = rest.door.engine.approvals().clone();
+    let approvals = rest.engine().approvals().clone();
     let found = approvals.find_cancellable(&caller, named, recorded).await?;
     let held = found.ok_or_else(|| Problem {
         code: "call.unknown",

@@ -48,7 +48,7 @@ pub async fn draft(
     let (asked, earlier) = begun.ok_or_else(|| no_question(id))?;
     let drafting = async move {
         let _slot = slot;
-        let draft = rest.door.engine.calls().draft_sampling(&caller, &asked, earlier).await?;
+        let draft = rest.engine().calls().draft_sampling(&caller, &asked, earlier).await?;
         rest.running_calls.set_draft(id, &asked, draft.clone());
         Ok(draft)
     };

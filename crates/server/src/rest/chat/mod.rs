@@ -39,7 +39,7 @@ pub async fn models(
     RestCaller(_): RestCaller,
     _: NoQuery,
 ) -> Json<ChatModelsView> {
-    Json(ChatModelsView { models: rest.door.engine.calls().chat_models() })
+    Json(ChatModelsView { models: rest.engine().calls().chat_models() })
 }
 
 /// Gets the model's next turn of a chat.

@@ -93,7 +93,7 @@ impl ChatStream {
         request: ChatTurnRequest,
         slot: ChatTurnSlot,
     ) -> Self {
-        let calls = rest.door.engine.calls().clone();
+        let calls = rest.engine().calls().clone();
         let (sender, pieces) = mpsc::unbounded_channel();
         let work = Box::pin(async move {
             // The stream was dropped if the piece cannot be sent, and then this future was, too.
@@ -117,7 +117,7 @@ impl ChatStream {
             if let Some(event) = stream.first.take() {
                 return Some((Ok(event.bytes()), stream));
             }
-            let interval = stream.rest.door.keep_alive;
+            let interval = stream.rest.front_end.keep_alive;
             let chunk = match timeout(interval, stream.next()).await {
                 Ok(event) => match event? {
                     Ok(event) => event.bytes(),
@@ -142,7 +142,7 @@ impl ChatStream {
                 self.work = None;
                 Some(turn.map(ChatEvent::of))
             }
-            () = self.rest.door.stop.cancelled() => {
+            () = self.rest.front_end.stop.cancelled() => {
                 self.work = None;
                 None
             }

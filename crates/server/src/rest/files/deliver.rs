@@ -152,7 +152,7 @@ async fn by_token(
     headers: &HeaderMap,
 ) -> Result<Response, ProblemDocument> {
     let look = if *method == Method::HEAD { TokenUse::Head } else { TokenUse::Fetch };
-    let found = rest.door.engine.file_by_token(id, token, look).await;
+    let found = rest.engine().file_by_token(id, token, look).await;
     let file = found.map_err(|refusal| {
         let status = match refusal {
             TokenRefusal::Invalid => StatusCode::UNAUTHORIZED,
@@ -202,7 +202,7 @@ async fn deliver(
     let body = match *method {
         Method::HEAD => Body::empty(),
         _ => {
-            let content = rest.door.engine.files().content(file, bytes.clone()).await.map_err(problem)?;
+            let content = rest.engine().files().content(file, bytes.clone()).await.map_err(problem)?;
             Body::from_stream(content)
         }
     };

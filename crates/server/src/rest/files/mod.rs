@@ -17,11 +17,12 @@ use super::problem::ProblemDocument;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use toolbooth_core::audit::AuditKind;
 use toolbooth_core::caller::Caller;
 use toolbooth_core::fault::{Fault, Problem};
 use toolbooth_core::file::{FileOrigin, FileRow};
-use toolbooth_engine::{Act, FileProblem, FileQuery, MAX_FILES_PAGE};
+use toolbooth_engine::{Act, CallerFiles, FileProblem, FileQuery, MAX_FILES_PAGE};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -116,7 +117,7 @@ pub struct FileListQuery {
     responses((status = 200, description = "A page of files.", body = FileList))
 )]
 pub async fn list(
-    State(rest): State<RestState>,
+    State(files): State<Arc<CallerFiles>>,
     RestCaller(caller): RestCaller,
     QueryParams(query): QueryParams<FileListQuery>,
 ) -> Result<Json<FileList>, ProblemDocument> {
@@ -131,7 +132,7 @@ pub async fn list(
     let limit = limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_FILES_PAGE);
     let session = session.or_else(|| caller.session.as_deref().map(str::to_owned));
     let query = FileQuery { session, name, before, limit: Some(limit) };
-    let files = rest.door.engine.files().list(&caller, query).await.map_err(problem)?;
+    let files = files.list(&caller, query).await.map_err(problem)?;
     let full = files.len() == limit as usize;
     let next = files.last().filter(|_| full).map(|file| file.id.to_string());
     Ok(Json(FileList { files: files.into_iter().map(view).collect(), next }))
@@ -156,7 +157,7 @@ pub async fn show(
 /// One of the caller's files.
 async fn own_file(rest: &RestState, caller: &Caller, id: &str) -> Result<FileRow, ProblemDocument> {
     let id = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
-    rest.door.engine.files().get(caller, id).await.map_err(problem)
+    rest.engine().files().get(caller, id).await.map_err(problem)
 }
 
 /// Deletes a file.
@@ -173,11 +174,11 @@ pub async fn remove(
     _: NoQuery,
 ) -> Result<Json<FileView>, ProblemDocument> {
     let id: Uuid = id.parse().map_err(|_| problem(FileProblem::Unknown))?;
-    let file = rest.door.engine.files().remove(&caller, id).await.map_err(problem)?;
+    let file = rest.engine().files().remove(&caller, id).await.map_err(problem)?;
     let act = Act { user: Some(&file.user), ..Act::new(AuditKind::File, &caller.user, "deleted") };
     let details =
         [("file", &*id.to_string()), ("name", file.name.as_str()), ("sha256", &extract::hex(&file.sha256))];
-    rest.door.engine.audit().record_act(act.with(&details)).await?;
+    rest.engine().audit().record_act(act.with(&details)).await?;
     Ok(Json(view(file)))
 }
 

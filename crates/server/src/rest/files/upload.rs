@@ -90,7 +90,7 @@ pub async fn put(
     request: Request<Body>,
 ) -> Result<Response, ProblemDocument> {
     let (head, body) = request.into_parts();
-    let files = rest.door.engine.files();
+    let files = rest.engine().files();
     let limit_bytes = files.terms().max_bytes;
     let declared =
         head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());

@@ -46,7 +46,7 @@ pub async fn changes(
     RestCaller(caller): RestCaller,
     _: NoQuery,
 ) -> Json<ChangedList> {
-    let engine = &rest.door.engine;
+    let engine = rest.engine();
     engine.catalog().wait_for_servers(&caller).await;
     let changed = engine.catalog().changed_tools(&caller).into_iter().filter_map(|tool| {
         let accepted = engine.catalog().pinned_before(&tool)?;
@@ -140,7 +140,7 @@ pub async fn diff(
     _: NoQuery,
 ) -> Result<Json<DiffView>, ProblemDocument> {
     let tool = find(&rest, &name, &caller).await?;
-    Ok(Json(view(&tool, rest.door.engine.catalog().compare(&tool).await?)))
+    Ok(Json(view(&tool, rest.engine().catalog().compare(&tool).await?)))
 }
 
 /// The body of an acceptance.
@@ -178,8 +178,8 @@ pub async fn accept(
     let AcceptBody { digest } = extract::body(&body, EXAMPLE)?;
     let seen = digest.as_deref().map(read_digest).transpose()?;
     let tool = find(&rest, &name, &caller).await?;
-    rest.door.engine.catalog().accept(&tool, seen, &caller).await?;
-    Ok(Json(view(&tool, rest.door.engine.catalog().compare(&tool).await?)))
+    rest.engine().catalog().accept(&tool, seen, &caller).await?;
+    Ok(Json(view(&tool, rest.engine().catalog().compare(&tool).await?)))
 }
 
 fn read_digest(text: &str) -> Result<[u8; 32], ProblemDocument> {

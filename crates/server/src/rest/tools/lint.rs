@@ -109,7 +109,7 @@ pub async fn lint(
 ) -> Result<Json<LintPage>, ProblemDocument> {
     let query = ToolListQuery::read(uri.query().unwrap_or_default())?;
     let callers = views(&rest, &caller, &query.personas)?;
-    let engine = &rest.door.engine;
+    let engine = rest.engine();
     engine.catalog().wait_for_servers(&caller).await;
     let catalog = engine.catalog().snapshot();
     check_servers(&rest, &catalog, &callers, &query)?;

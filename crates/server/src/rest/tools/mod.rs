@@ -75,8 +75,8 @@ pub async fn list(
 ) -> Result<Response, ProblemDocument> {
     let query = ToolListQuery::read(uri.query().unwrap_or_default())?;
     let callers = views(&rest, &caller, &query.personas)?;
-    rest.door.engine.catalog().wait_for_servers(&caller).await;
-    let catalog = rest.door.engine.catalog().snapshot();
+    rest.engine().catalog().wait_for_servers(&caller).await;
+    let catalog = rest.engine().catalog().snapshot();
     check_servers(&rest, &catalog, &callers, &query)?;
     let tag = match query.looks_at_records() {
         true => None,
@@ -135,7 +135,7 @@ pub async fn page(
     }
     let found = matching_tools(rest, catalog, callers, query);
     ensure_weighed(found.tools.iter().copied()).await;
-    let engine = &rest.door.engine;
+    let engine = rest.engine();
     // The view of a tool depends on the persona through which it is visible.
     let may_use = |caller: &&Arc<Caller>, tool: &Tool| on_tool(caller, tool) == Permission::Granted;
     let seen_by = |tool: &Tool| callers.iter().find(|caller| may_use(caller, tool));
@@ -153,7 +153,7 @@ fn matching_tools<'a>(
     query: &ToolListQuery,
 ) -> registry::QueryPage<'a> {
     let sees = sees(catalog, callers);
-    let health = rest.door.engine.health();
+    let health = rest.engine().health();
     let record = |tool: &Tool| record(health, tool);
     let context = QueryContext { record: &record, sees: &sees };
     query.query.page(catalog.tools_by_name(callers), &context)
@@ -194,12 +194,12 @@ pub async fn show(
     match find(&rest, &name, &caller).await {
         Ok(tool) => {
             ensure_weighed(std::iter::once(&tool)).await;
-            Ok(Json(view(&rest.door.engine, &tool, Detail::Full, &caller)))
+            Ok(Json(view(rest.engine(), &tool, Detail::Full, &caller)))
         }
         // Only administrators learn that a quarantined tool exists.
         Err(problem) if problem.code == "tool.unknown" && caller.admin == Admin::Yes => {
-            match rest.door.engine.catalog().quarantined_as(&name) {
-                Ok(tool) => Ok(Json(view::view_quarantined(&rest.door.engine, &tool, &caller))),
+            match rest.engine().catalog().quarantined_as(&name) {
+                Ok(tool) => Ok(Json(view::view_quarantined(rest.engine(), &tool, &caller))),
                 Err(_) => Err(problem.into()),
             }
         }
@@ -209,8 +209,8 @@ pub async fn show(
 
 /// The tool with this name, if the caller may use it.
 async fn find(rest: &RestState, name: &str, caller: &Caller) -> Result<Arc<Tool>, Problem> {
-    let readiness = rest.door.engine.catalog().wait_for_tool(name, caller).await;
-    let catalog = rest.door.engine.catalog().snapshot();
+    let readiness = rest.engine().catalog().wait_for_tool(name, caller).await;
+    let catalog = rest.engine().catalog().snapshot();
     match catalog.tool(name, caller) {
         Lookup::Found(tool) => Ok(tool.clone()),
         Lookup::Unknown => Err(readiness.mention_starting_servers(Problem {

@@ -31,7 +31,7 @@ pub async fn quarantined(
     AdminCaller(caller): AdminCaller,
     _: NoQuery,
 ) -> Json<QuarantineList> {
-    let engine = &rest.door.engine;
+    let engine = rest.engine();
     engine.catalog().wait_for_servers(&caller).await;
     let tools = engine.catalog().quarantined();
     Json(QuarantineList { tools: tools.iter().map(|tool| view_quarantined(engine, tool, &caller)).collect() })
@@ -56,7 +56,7 @@ pub async fn release(
     PathParam(name): PathParam<String>,
     _: NoQuery,
 ) -> Result<Json<ToolView>, ProblemDocument> {
-    let engine = &rest.door.engine;
+    let engine = rest.engine();
     let released = engine.catalog().release(&name, &caller).await?;
     Ok(Json(view_quarantined(engine, &released, &caller)))
 }

@@ -130,11 +130,11 @@ pub async fn search(
         && let Ok(tool) = find(&rest, "search", &caller).await
     {
         ensure_weighed(std::iter::once(&tool)).await;
-        return Ok(Json(view(&rest.door.engine, &tool, Detail::Full, &caller)).into_response());
+        return Ok(Json(view(rest.engine(), &tool, Detail::Full, &caller)).into_response());
     }
-    let query = read(text, rest.door.engine.terms().exposure.search_limit)?;
-    rest.door.engine.catalog().wait_for_servers(&caller).await;
-    let found = rest.door.engine.search().find(&caller, &query).await;
+    let query = read(text, rest.engine().terms().exposure.search_limit)?;
+    rest.engine().catalog().wait_for_servers(&caller).await;
+    let found = rest.engine().search().find(&caller, &query).await;
     let hits: Vec<HitView> = found.hits.into_iter().map(HitView::from).collect();
     let notes = found.notes.into_iter().map(NoteView::from).collect();
     Ok(Json(SearchView { count: hits.len(), hits, notes }).into_response())

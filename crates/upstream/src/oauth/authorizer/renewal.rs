@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::debug;
 
-/// A token that was just renewed and is refused again is not renewed once more.
+/// A token that was just renewed and is refused again is not renewed again.
 const RENEWAL_PAUSE: Duration = Duration::from_secs(60);
 
 impl Authorizer {

@@ -1,4 +1,4 @@
-//! The waiting room: requests of this process that wait for a person's decision, by the id of their held call.
+//! Requests of this process that wait for a person's decision, by the id of their held call.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,13 +9,13 @@ use uuid::Uuid;
 
 /// The requests that wait for a decision.
 #[derive(Debug, Default)]
-pub(super) struct WaitingRoom {
+pub(super) struct DecisionWaiters {
     waiting: Mutex<HashMap<Uuid, Vec<WaitingRequest>>>,
     /// The key of the next request.
     next: AtomicU64,
 }
 
-/// A request that waits, as the room knows it. It stays here while it acts on the decision, so that a cancellation finds
+/// A request that waits, as this list has it. It stays here while it acts on the decision, so that a cancellation finds
 /// the held call that it is about to run.
 #[derive(Debug)]
 struct WaitingRequest {
@@ -26,15 +26,15 @@ struct WaitingRequest {
     decision: Option<oneshot::Sender<HeldCall>>,
 }
 
-/// One request that waits for a decision and acts on it. Dropping it removes the request from the room.
+/// One request that waits for a decision and acts on it. Dropping it removes the request from the list.
 pub(super) struct DecisionWaiter {
-    room: Arc<WaitingRoom>,
+    waiters: Arc<DecisionWaiters>,
     id: Uuid,
     key: u64,
     decision: oneshot::Receiver<HeldCall>,
 }
 
-impl WaitingRoom {
+impl DecisionWaiters {
     fn waiting(&self) -> MutexGuard<'_, HashMap<Uuid, Vec<WaitingRequest>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -45,7 +45,7 @@ impl WaitingRoom {
         let key = self.next.fetch_add(1, Ordering::Relaxed);
         let request = WaitingRequest { key, call, decision: Some(sender) };
         self.waiting().entry(id).or_default().push(request);
-        DecisionWaiter { room: self.clone(), id, key, decision }
+        DecisionWaiter { waiters: self.clone(), id, key, decision }
     }
 
     /// The held calls whose decisions are awaited.
@@ -122,7 +122,7 @@ impl DecisionWaiter {
 
 impl Drop for DecisionWaiter {
     fn drop(&mut self) {
-        let mut waiting = self.room.waiting();
+        let mut waiting = self.waiters.waiting();
         if let Some(requests) = waiting.get_mut(&self.id) {
             requests.retain(|request| request.key != self.key);
             if requests.is_empty() {

@@ -1,13 +1,13 @@
 //! Looks up the current rights of callers who are not connected, for held calls that run later.
 
-use super::Door;
+use super::FrontEndState;
 use async_trait::async_trait;
 use std::sync::Arc;
 use toolbooth_core::caller::Caller;
-use toolbooth_engine::{AbsentCaller, Rights, Roster};
+use toolbooth_engine::{AbsentCaller, Rights, RightsSource};
 
 #[async_trait]
-impl Roster for Door {
+impl RightsSource for FrontEndState {
     async fn rights(&self, absentee: AbsentCaller<'_>) -> Rights {
         let store = self.engine.store();
         let (tokens, kept) = match (store.tokens().await, store.sign_in(absentee.user).await) {

@@ -1,4 +1,4 @@
-//! The roster: looks up callers who are not connected, for calls that run later than they were made.
+//! Looks up callers who are not connected, for calls that run later than they were made.
 
 use async_trait::async_trait;
 use std::sync::{Arc, OnceLock, Weak};
@@ -59,25 +59,25 @@ pub enum Rights {
 
 /// Looks up callers by name. The server implements it, because it knows how callers are identified.
 #[async_trait]
-pub trait Roster: Send + Sync {
+pub trait RightsSource: Send + Sync {
     /// The current rights of the caller of an earlier call.
     async fn rights(&self, caller: AbsentCaller<'_>) -> Rights;
 }
 
-/// The engine's link to the roster, which is set after the engine has started.
+/// The engine's link to the source of rights, which is set after the engine has started.
 #[derive(Default)]
-pub(crate) struct RosterLink(OnceLock<Weak<dyn Roster>>);
+pub(crate) struct RightsSourceLink(OnceLock<Weak<dyn RightsSource>>);
 
-impl RosterLink {
-    /// Sets the roster. Only the first call has an effect.
-    pub(crate) fn set(&self, roster: &Arc<dyn Roster>) {
-        let _ = self.0.set(Arc::downgrade(roster));
+impl RightsSourceLink {
+    /// Sets the source. Only the first call has an effect.
+    pub(crate) fn set(&self, rights_source: &Arc<dyn RightsSource>) {
+        let _ = self.0.set(Arc::downgrade(rights_source));
     }
 
     /// The current rights of the caller of an earlier call.
     pub(crate) async fn rights(&self, caller: AbsentCaller<'_>) -> Rights {
         match self.0.get().and_then(Weak::upgrade) {
-            Some(roster) => roster.rights(caller).await,
+            Some(rights_source) => rights_source.rights(caller).await,
             None => Rights::Unknown(format!("the rights of {} cannot be looked up", caller.user)),
         }
     }
