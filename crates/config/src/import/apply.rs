@@ -133,15 +133,15 @@ impl ImportPlan {
     fn variables_text(&self) -> Result<String, ImportError> {
         let bytes = read_existing(&self.env_file)?.unwrap_or_default();
         let mut document = EnvDocument::parse(&self.env_file, &bytes).map_err(ImportError::Unreadable)?;
+        let earlier = document.variables().filter(|(_, value)| !is_sealed(value));
         let mut variables: BTreeMap<String, String> =
-            document.variables().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            earlier.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        // A secret of another client that only looks sealed is sealed as well.
         variables.extend(self.variables.clone());
         for (name, value) in variables {
             let value = match &self.sealer {
-                Some(sealer) if !is_sealed(&value) => {
-                    sealer.seal(&name, &value).map_err(ImportError::NotSealed)?
-                }
-                _ => value,
+                Some(sealer) => sealer.seal(&name, &value).map_err(ImportError::NotSealed)?,
+                None => value,
             };
             document.set(&name, &value);
         }
