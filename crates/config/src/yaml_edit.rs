@@ -143,7 +143,7 @@ impl<'a> YamlBlock<'a> {
             None | Some(BlockValue::Empty) => self.put(key, &nested(rest, value)),
             Some(BlockValue::Brackets(range, mut whole)) => {
                 set_json(&mut whole, rest, value);
-                Ok(replaced(self.text, range, &whole.to_string()))
+                Ok(replaced(self.text, range, &in_brackets(&whole)))
             }
             Some(BlockValue::Block(block)) => block.set(rest, value),
             Some(BlockValue::List(elements)) => {
@@ -205,7 +205,7 @@ impl<'a> YamlBlock<'a> {
         match self.inner(key) {
             Some(BlockValue::Brackets(range, mut whole)) => {
                 remove_json(&mut whole, rest);
-                Ok(replaced(self.text, range, &whole.to_string()))
+                Ok(replaced(self.text, range, &in_brackets(&whole)))
             }
             Some(BlockValue::Block(block)) => block.remove(rest),
             Some(BlockValue::List(elements)) => {
@@ -346,6 +346,20 @@ pub(crate) fn member_lines(key: &str, value: &Json, indent: usize) -> Vec<String
             std::iter::once(format!("{pad}{head}:")).chain(elements).collect()
         }
         value => vec![format!("{pad}{head}: {}", scalar(value))],
+    }
+}
+
+/// A value in brackets, as it is usually written.
+fn in_brackets(value: &Json) -> String {
+    match value {
+        Json::Object(members) => {
+            let pair = |(key, value): (&String, &Json)| {
+                format!("{}: {}", scalar(&Json::from(key.as_str())), in_brackets(value))
+            };
+            format!("{{{}}}", members.iter().map(pair).collect::<Vec<_>>().join(", "))
+        }
+        Json::Array(list) => format!("[{}]", list.iter().map(in_brackets).collect::<Vec<_>>().join(", ")),
+        value => scalar(value),
     }
 }
 

@@ -146,7 +146,10 @@ policy:
     #[test]
     fn an_entry_is_added_after_the_others() {
         let entry = json!({ "command": "npx", "args": ["-y", "a b"], "env": { "KEY": "${KEY}" } });
-        check(MAP, |document| document.add("x", &entry).expect("added"), expect![[r##"
+        check(
+            MAP,
+            |document| document.add("x", &entry).expect("added"),
+            expect![[r##"
             # mine
             listen: 9000 # port
 
@@ -171,8 +174,12 @@ policy:
             # rules
             policy:
               consent: never
-        "##]]);
-        check("", |document| document.add("x", &entry).expect("added"), expect![[r#"
+        "##]],
+        );
+        check(
+            "",
+            |document| document.add("x", &entry).expect("added"),
+            expect![[r#"
             servers:
               x:
                 command: npx
@@ -181,7 +188,8 @@ policy:
                   - "a b"
                 env:
                   KEY: "${KEY}"
-        "#]]);
+        "#]],
+        );
         check(
             "listen: 1\nservers:\n  # none yet\n",
             |document| document.add("x", &json!({ "url": "u" })).expect("added"),
@@ -197,7 +205,10 @@ policy:
 
     #[test]
     fn an_entry_is_removed_with_its_lines_only() {
-        check(MAP, |document| assert!(document.remove("fs") && !document.remove("fs")), expect![[r#"
+        check(
+            MAP,
+            |document| assert!(document.remove("fs") && !document.remove("fs")),
+            expect![[r#"
             # mine
             listen: 9000 # port
 
@@ -210,7 +221,8 @@ policy:
             # rules
             policy:
               consent: never
-        "#]]);
+        "#]],
+        );
         check(
             "a: 1\nservers:\n  x:\n    command: x\nb: 2\n",
             |document| assert!(document.remove("x")),
@@ -261,7 +273,7 @@ policy:
                       OLD: x
 
                   # the other one
-                  git: {"command":"git","disabled":false} # short
+                  git: {command: git, disabled: false} # short
 
                 # rules
                 policy:
@@ -269,14 +281,18 @@ policy:
             "##]],
         );
         let list = "servers:\n- name: x # first\n  command: x\n- name: y\n  command: y\n";
-        check(list, |document| assert!(document.switch("x", ServerSwitch::Off)), expect![[r#"
+        check(
+            list,
+            |document| assert!(document.switch("x", ServerSwitch::Off)),
+            expect![[r#"
             servers:
             - name: x # first
               command: x
               enabled: false
             - name: y
               command: y
-        "#]]);
+        "#]],
+        );
         for state in [ServerSwitch::Off, ServerSwitch::On] {
             let mut document = ServerListDocument::parse(Path::new("a.yml"), MAP).expect("it parses");
             assert!(document.switch("fs", state) && document.switch("git", state));
@@ -301,7 +317,10 @@ policy:
             change(&["env", "OLD"], None),
             change(&["cwd"], None),
         ];
-        check(MAP, |document| assert!(document.edit("fs", &changes)), expect![[r##"
+        check(
+            MAP,
+            |document| assert!(document.edit("fs", &changes)),
+            expect![[r##"
             # mine
             listen: 9000 # port
 
@@ -321,8 +340,12 @@ policy:
             # rules
             policy:
               consent: never
-        "##]]);
-        check(MAP, |document| assert!(document.edit("git", &changes[..1])), expect![[r##"
+        "##]],
+        );
+        check(
+            MAP,
+            |document| assert!(document.edit("git", &changes[..1])),
+            expect![[r##"
             # mine
             listen: 9000 # port
 
@@ -335,14 +358,18 @@ policy:
                   OLD: x
 
               # the other one
-              git: {"command":"uvx","disabled":true} # short
+              git: {command: uvx, disabled: true} # short
 
             # rules
             policy:
               consent: never
-        "##]]);
+        "##]],
+        );
         let removal = [change(&["env", "OLD"], None)];
-        check(MAP, |document| assert!(document.edit("fs", &removal)), expect![[r#"
+        check(
+            MAP,
+            |document| assert!(document.edit("fs", &removal)),
+            expect![[r#"
             # mine
             listen: 9000 # port
 
@@ -358,7 +385,8 @@ policy:
             # rules
             policy:
               consent: never
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

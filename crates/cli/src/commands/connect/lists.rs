@@ -50,7 +50,7 @@ impl ListChange {
             let kept = file.read_backup();
             let written = kept
                 .as_deref()
-                .zip(entry)
+                .zip(words)
                 .and_then(|(kept, words)| Some(admit_in_file(client, &path, kept, words).ok()??.0));
             let after = match &kept {
                 Some(kept) if written.as_ref() == Some(&before) => Some(kept.clone()),
