@@ -25,7 +25,7 @@ export function useEventFeed() {
   const recent = useQuery({
     queryKey: ['event-feed'],
     queryFn: async ({ signal }) => (await api.get('/events/recent', { query: { limit: MAX_RECENT }, signal })).events as unknown as GatewayEvent[],
-    // A kept answer may be older than the first event that this page hears of.
+    // A kept answer may be older than the first event that this page receives.
     staleTime: 0,
     gcTime: 0,
   });

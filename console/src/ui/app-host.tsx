@@ -90,7 +90,7 @@ function AppFrame({ tool, html, given, result }: { tool: Tool; html: string; giv
   const [height, setHeight] = useState(320);
   const [questions, setQuestions] = useState<Question[]>([]);
   const calls = useRef(0);
-  /** The app has asked for its context, so it hears of changes. */
+  /** The app has asked for its context, so it receives changes. */
   const isReady = useRef(false);
   const host = useMemo(() => ({
     ask: (question: Omit<Question, 'answer'>) =>

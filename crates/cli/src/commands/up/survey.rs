@@ -32,14 +32,14 @@ pub struct SurveyedFile {
     /// The path as the client knows it.
     pub path: PathBuf,
     /// What the client keeps in it.
-    pub content: FileContent,
+    pub content: SurveyedContent,
     /// The planned change.
     pub change: FileChange,
 }
 
 /// What a client keeps in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileContent {
+pub enum SurveyedContent {
     /// Its servers.
     Servers,
     /// More servers; the gateway is in another file.
@@ -94,20 +94,20 @@ impl ClientSurvey {
                     Some(file) => FileChange::Impossible(without_file(&file.finding)),
                     None => planned_change(client, &path, &entry, &plan.covered),
                 };
-                files.push(SurveyedFile { client, path, content: FileContent::Servers, change });
+                files.push(SurveyedFile { client, path, content: SurveyedContent::Servers, change });
             }
             for path in client.folder_files(sources) {
                 let change = match unreadable.iter().find(|file| file.path == path) {
                     Some(file) => FileChange::Impossible(without_file(&file.finding)),
                     None => planned_removal(client, &path, &plan.covered),
                 };
-                files.push(SurveyedFile { client, path, content: FileContent::MoreServers, change });
+                files.push(SurveyedFile { client, path, content: SurveyedContent::MoreServers, change });
             }
             let is_installed = files.last().is_some_and(|file: &SurveyedFile| file.client == client);
             for path in client.list_files(sources).into_iter().filter(|_| is_installed) {
                 let change = planned_admission(client, &path, &entry);
                 if !matches!(change, FileChange::None) {
-                    files.push(SurveyedFile { client, path, content: FileContent::Lists, change });
+                    files.push(SurveyedFile { client, path, content: SurveyedContent::Lists, change });
                 }
             }
         }
@@ -118,9 +118,9 @@ impl ClientSurvey {
     pub fn current_change(&self, file: &SurveyedFile) -> FileChange {
         match (&file.change, file.content) {
             (FileChange::Impossible(why), _) => FileChange::Impossible(why.clone()),
-            (_, FileContent::Lists) => planned_admission(file.client, &file.path, &self.entry),
-            (_, FileContent::MoreServers) => planned_removal(file.client, &file.path, &self.plan.covered),
-            (_, FileContent::Servers) => {
+            (_, SurveyedContent::Lists) => planned_admission(file.client, &file.path, &self.entry),
+            (_, SurveyedContent::MoreServers) => planned_removal(file.client, &file.path, &self.plan.covered),
+            (_, SurveyedContent::Servers) => {
                 planned_change(file.client, &file.path, &self.entry, &self.plan.covered)
             }
         }
@@ -133,10 +133,10 @@ impl ClientSurvey {
             let title = paint.tone(Tone::Strong, file.client.title());
             text.push_str(&format!("{title}  {}\n", paint.tone(Tone::Dim, &render::path(&file.path))));
             match file.content {
-                FileContent::Servers | FileContent::MoreServers => {
+                SurveyedContent::Servers | SurveyedContent::MoreServers => {
                     text.push_str(&self.servers_of(&file.path));
                 }
-                FileContent::Lists => text.push_str("  a list of allowed or disabled servers\n"),
+                SurveyedContent::Lists => text.push_str("  a list of allowed or disabled servers\n"),
             }
             if let FileChange::Impossible(why) = &file.change {
                 text.push_str(&format!("  {}: {}\n", paint.tone(Tone::Bad, "stays as it is"), line(why)));
@@ -192,11 +192,11 @@ impl ClientSurvey {
             };
             let path = render::path(&file.path);
             match file.content {
-                FileContent::Servers => lines.push(format!("{verb} {path}: `{GATEWAY_NAME}`{replaces}")),
-                FileContent::MoreServers => {
+                SurveyedContent::Servers => lines.push(format!("{verb} {path}: `{GATEWAY_NAME}`{replaces}")),
+                SurveyedContent::MoreServers => {
                     lines.push(format!("change {path}: without {}", names.join(", ")))
                 }
-                FileContent::Lists => {}
+                SurveyedContent::Lists => {}
             }
             for list in lists {
                 lines.push(format!("change {path}: `{}` allows `{GATEWAY_NAME}`", line(list)));
