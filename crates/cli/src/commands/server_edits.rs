@@ -69,7 +69,10 @@ fn switch(loaded: &LoadedConfig, name: &str, to: ServerSwitch) -> Result<PathBuf
     let file = file_of(loaded, name)?;
     let mut document = EditedFile::open(&file)?;
     if !document.switch(name, to) {
-        return Err(not_changeable(name, &format!("its entry in {} was not found", render::path(&file))));
+        return Err(not_changeable(
+            name,
+            &format!("its entry in {} was not found, or its notation is not supported", render::path(&file)),
+        ));
     }
     let path = document.path().to_owned();
     document.save()?;

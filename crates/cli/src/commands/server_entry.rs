@@ -111,7 +111,10 @@ pub fn edit(
 }
 
 fn not_found(name: &str, file: &Path) -> CommandFailure {
-    not_changeable(name, &format!("its entry in {} was not found", render::path(file)))
+    not_changeable(
+        name,
+        &format!("its entry in {} was not found, or its notation is not supported", render::path(file)),
+    )
 }
 
 /// Opens the file that gets an entry. It is an error if there is a server with this name.

@@ -85,8 +85,8 @@ pub fn run(global: &GlobalOptions, arguments: &ConnectArguments) -> CommandResul
     }
     let mut text = describe(arguments, &file, &entry, known, before.is_some());
     let places = own_lists.iter().map(|list| (list, &file.path));
-    let places =
-        places.chain(others.iter().flat_map(|change| change.lists.iter().map(|list| (list, change.path()))));
+    let places = places
+        .chain(others.iter().flat_map(|change| change.lists.iter().map(move |list| (list, change.path()))));
     let verb = if arguments.dry_run { "would allow" } else { "allows" };
     for (list, path) in places {
         text.push_str(&format!("`{list}` in {} {verb} `{NAME}`, too.\n", render::path(path)));
