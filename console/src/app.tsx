@@ -7,7 +7,6 @@ import { followEvents } from './api/events';
 import { useLiveData, useMe } from './api/queries';
 import { session } from './api/session';
 import { leaveChat } from './chat/leave';
-import { forgetResults } from './lib/kept-results';
 import { Overview } from './pages/overview';
 import { SignIn } from './pages/sign-in';
 import { Shell } from './shell';
@@ -52,7 +51,7 @@ function Identified({ persona }: { persona: string | null }) {
     void client.resetQueries();
   }, [persona, client]);
   // The next user of this browser must not see the data of this one.
-  useEffect(() => () => { client.clear(); leaveChat(); forgetResults(); }, [client]);
+  useEffect(() => () => { client.clear(); leaveChat(); }, [client]);
   const me = useMe();
   if (!me.data) {
     return (

@@ -128,13 +128,9 @@ test('the overview says that the gateway does not answer, and recovers', async (
 
 test('measured stages of a call are shown above its attempts', async ({ page, gateway }) => {
   const { body } = await gateway.call('demo_hash', { text: 'measured' });
-  const id = String(body['call']);
-  const stages = [{ name: 'identify', start_us: 0, duration_us: 120 }, { name: 'hold', start_us: 120, duration_us: 9_000_000 }, { name: 'dispatch', start_us: 9_000_120, duration_us: 2000 }];
-  await page.route(`**/calls/${id}`, async (route) => {
-    const response = await route.fetch();
-    await route.fulfill({ response, json: { ...(await response.json()), duration_ms: 9003, stages } });
-  });
-  await page.goto(`${gateway.console}activity/calls/${id}`);
+  await page.goto(`${gateway.console}activity/calls/${String(body['call'])}`);
   const rows = page.getByRole('dialog').locator('.waterfall > li');
-  await expect(rows).toHaveText([/identify the caller.*120 µs/s, /wait for approval.*9\.0 s/s, /call the server.*2\.0 ms/s, /mcp:demo/]);
+  await expect(rows.first()).toContainText('find the tool');
+  await expect(rows.filter({ hasText: 'call the server' })).toContainText(/\d (µs|ms)/);
+  await expect(rows.last()).toContainText('mcp:demo');
 });

@@ -4,6 +4,7 @@ import { QueryClient, useInfiniteQuery, useQuery, useQueryClient } from '@tansta
 import { useEffect } from 'react';
 import { ApiError, api, fetchJson, type Schemas } from './client';
 import { type GatewayEvent, stream } from './events';
+import type { Json } from '../lib/json';
 import { useRecords } from './live-pages';
 
 export type Server = Schemas['ServerView'];
@@ -12,7 +13,14 @@ export type Approval = Schemas['ApprovalView'];
 export type Plan = Schemas['PlanView'];
 export type DeadLetter = Schemas['DeadLetterView'];
 export type AuditRow = Schemas['RowView'];
-export type CallRecord = Schemas['CallRecordView'];
+/** The result is there while the gateway has it in memory, for the user of the call. */
+export type CallRecord = Omit<Schemas['CallRecordView'], 'result' | 'stages'> & { result?: Json | null; stages?: CallStage[] };
+/** One step of the gateway's work on a call. */
+export interface CallStage {
+  name: string;
+  start_us: number;
+  duration_us: number;
+}
 export type StoredFile = Schemas['FileView'];
 
 export const queryClient = new QueryClient({
@@ -109,6 +117,16 @@ export const useRunning = () =>
     queryFn: ({ signal }) => fetchJson<{ calls: RunningCall[] }>('GET', '/calls/running', { signal }),
     // A question is not an event, so running calls are looked at again.
     refetchInterval: ({ state }) => (state.data && state.data.calls.length > 0 ? 2500 : false),
+  });
+/** How often, and after which time, the record of a call is asked for again: it may be written shortly after the answer. */
+const RECORD_ATTEMPTS = 4;
+const RECORD_DELAY_MS = 400;
+export const useCall = (id: string) =>
+  useQuery({
+    queryKey: ['call', id],
+    queryFn: async ({ signal }) => (await api.get('/calls/{id}', { params: { id }, signal })) as CallRecord,
+    retry: (failures, error) => failures < RECORD_ATTEMPTS && [0, 404].includes(ApiError.of(error).status),
+    retryDelay: RECORD_DELAY_MS,
   });
 /** The models of the chat. Gateways of earlier versions have none. */
 export const useChatModels = () =>

@@ -198,9 +198,9 @@ function Letter({ letter, isOpen, onReplayed }: { letter: DeadLetter; isOpen: bo
         <summary className="muted small">Arguments and {plural(attempts.length, 'attempt')}</summary>
         <div className="stack tight" style={{ marginTop: 8 }}>
           <pre className="code">{letter.arguments}</pre>
-          <table className="table">
+          <table className="table cards">
             <thead><tr><th>Time</th><th>Provider</th><th>Outcome</th><th className="num">Duration</th></tr></thead>
-            <tbody>{attempts.map((attempt, index) => <tr key={index}><td>{attempt.at_ms ? <Time ms={attempt.at_ms} /> : ''}</td><td>{attempt.provider}</td><td><code>{attempt.code}</code></td><td className="num">{duration(attempt.duration_ms ?? 0)}</td></tr>)}</tbody>
+            <tbody>{attempts.map((attempt, index) => <tr key={index}><td>{attempt.at_ms ? <Time ms={attempt.at_ms} /> : ''}</td><td data-label="provider">{attempt.provider}</td><td data-label="outcome"><code>{attempt.code}</code></td><td className="num" data-label="duration">{duration(attempt.duration_ms ?? 0)}</td></tr>)}</tbody>
           </table>
         </div>
       </details>

@@ -1,9 +1,8 @@
 // One call: who made it, where its time went, what it was given and what it gave.
 
-import { useQuery } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
-import { ApiError, api } from '../api/client';
-import { type CallRecord, useApproval } from '../api/queries';
+import { ApiError } from '../api/client';
+import { type CallRecord, useApproval, useCall } from '../api/queries';
 import { bytes, duration, plural, toolName } from '../lib/format';
 import { type Json, isObject, parseJson } from '../lib/json';
 import { rememberArguments } from '../lib/tried';
@@ -17,7 +16,7 @@ import { Waterfall } from './waterfall';
 export const callName = (call: CallRecord) => toolName(call.server, call.tool, call.name) || 'unknown tool';
 
 export function CallDialog({ id, onClose }: { id: string; onClose: () => void }) {
-  const call = useQuery({ queryKey: ['call', id], queryFn: ({ signal }) => api.get('/calls/{id}', { params: { id }, signal }) });
+  const call = useCall(id);
   return (
     <Dialog title={call.data ? callName(call.data) : 'Call'} onClose={onClose} className="wide">
       {call.error ? <Failure error={call.error} /> : !call.data ? <Skeleton /> : <CallDetail call={call.data} onClose={onClose} />}
@@ -54,6 +53,7 @@ function CallDetail({ call, onClose }: { call: CallRecord; onClose: () => void }
       )}
       {call.display != null && <section className="stack tight"><h3>Display</h3><PastDisplay hints={hintsOf(call.display as unknown as Json)} files={artifacts} /></section>}
       <div className="dialog-acts">
+        <Link className="button" href={`/canvas/call/${call.id}`}>Open in Canvas</Link>
         <TryAgain call={call} />
         {call.held && <Link className="button" href={`/inbox/${call.held}`}>Held call</Link>}
         {call.dead_letter && <Link className="button" href={`/activity/dead/${call.dead_letter}`}>Dead letter</Link>}
@@ -90,8 +90,8 @@ function Arguments({ text }: { text: string }) {
 
 /** The result of a held call is kept with the decision; that of another recent call in the memory of the gateway. */
 function CallResult({ call }: { call: CallRecord }) {
+  if (call.result != null) return <section className="stack tight"><h3>Result</h3><ResultView result={call.result} /></section>;
   if (call.held) return <HeldResult held={call.held} />;
-  if (call.result != null) return <section className="stack tight"><h3>Result</h3><ResultView result={call.result as unknown as Json} /></section>;
   if (call.result_bytes == null) return null;
   return (
     <section className="stack tight">

@@ -50,14 +50,14 @@ function CostOf({ stats }: { stats: Stats }) {
       </section>
       <section className="card" aria-labelledby="dearest">
         <div className="card-head"><h2 id="dearest">Most expensive tools</h2></div>
-        <table className="table">
+        <table className="table cards">
           <thead><tr><th>Tool</th><th className="only-wide">Server</th><th className="num">In full</th><th className="num">Summary</th><th className="num">Sent</th><th className="num only-wide">Loaded on demand</th></tr></thead>
           <tbody>
             {stats.dearest.slice(0, 25).map((tool) => (
               <tr key={tool.name}>
                 <td className="wrap-any">{tool.server.startsWith('_') ? <LongName text={tool.name} /> : <Link className="cell" href={`/tools/t/${encodeURIComponent(tool.name)}`}><LongName text={tool.name} /></Link>}</td>
                 <td className="only-wide muted">{serverLabel(tool.server)}</td>
-                <td className="num">{count(tool.full)}</td><td className="num">{count(tool.summary)}</td><td className="num">{tool.sent == null ? '–' : count(tool.sent)}</td><td className="num only-wide">{tool.loaded > 0 ? `${count(tool.loaded)} times` : '–'}</td>
+                <td className="num" data-label="in full">{count(tool.full)}</td><td className="num" data-label="summary">{count(tool.summary)}</td><td className="num" data-label="sent">{tool.sent == null ? '–' : count(tool.sent)}</td><td className="num only-wide">{tool.loaded > 0 ? `${count(tool.loaded)} times` : '–'}</td>
               </tr>
             ))}
           </tbody>

@@ -15,6 +15,12 @@ export function useFilter(name: string): [string, (value: string) => void] {
   return [params.get(name) ?? '', set];
 }
 
+/** Removes several filters at once: each change of the URL starts from the URL of the last render. */
+export function useClearFilters(...names: string[]): () => void {
+  const [, setParams] = useSearchParams();
+  return () => setParams((before) => new URLSearchParams([...before].filter(([name]) => !names.includes(name))), { replace: true });
+}
+
 /** Choices of which none or one is set. A second click removes it. */
 export function Chips({ label, value, onChange, options }: { label: string; value: string; onChange: (value: string) => void; options: { id: string; label: string; count?: number }[] }) {
   return (

@@ -4,7 +4,9 @@ import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { type Server, useChanges, useDeadLetters, useMe, usePendingApprovals, usePendingSteps, useQuarantine, useReady, useRunning, useServers } from '../api/queries';
 import { reasonOf, unsetVariable } from '../lib/config-place';
+import { argumentLine } from '../lib/argument-line';
 import { atLeast, countUpTo } from '../lib/format';
+import { sentArguments } from '../lib/given';
 import { callerOf, groupByPlan } from '../lib/held';
 import { Failure, Prose, Remaining, ServerState, Skeleton, Status } from '../ui/basic';
 import { Icon } from '../ui/icons';
@@ -55,7 +57,7 @@ export function NeedsYou() {
             </Item>
           ))}
           {mine.slice(0, 5).map((call) => (
-            <Item key={call.id} tone="held" word="call" title={call.name} text={<>{callerOf(call)}{call.expires_ms ? <> · <Remaining until={call.expires_ms} /></> : null}</>}>
+            <Item key={call.id} tone="held" word="call" title={call.name} text={<>{callerOf(call)}{call.expires_ms ? <> · <Remaining until={call.expires_ms} /></> : null}<span className="preview">{argumentLine(sentArguments(call))}</span></>}>
               <Link className="button primary" href={`/inbox/${call.id}`}>Review</Link>
             </Item>
           ))}

@@ -11,7 +11,6 @@ import { type Schema, errorsOf } from '../form/schema';
 import { givenOf } from '../lib/given';
 import { visible } from '../lib/hidden';
 import { type Json, type JsonObject, parseJson } from '../lib/json';
-import { type KeptResult, keepResult } from '../lib/kept-results';
 import { Ago, Button, Failure, Note, Prose, Status } from '../ui/basic';
 import { resultHints } from '../ui/display';
 import { ResultView } from '../ui/result';
@@ -119,14 +118,14 @@ export function OutcomeView({ outcome, made, onOutcome }: { outcome: CallOutcome
     <>
       {warnings.map((warning, index) => <Note key={index} tone="warn">{typeof warning === 'string' ? warning : JSON.stringify(warning)}</Note>)}
       {made ? <AppAndResult {...made} result={outcome.result} /> : <ResultView result={outcome.result} />}
-      {made && outcome.call && <div><CanvasLink call={outcome.call} kept={{ ...made, result: outcome.result }} /></div>}
+      {made && outcome.call && <div><CanvasLink call={outcome.call} /></div>}
     </>
   );
 }
 
 /** Opens a result on a page of its own, whose address names the call. */
-export function CanvasLink({ call, kept }: { call: string; kept: KeptResult }) {
-  return <Link className="button small" href={`/canvas/call/${call}`} onClick={() => keepResult(call, kept)}>Open the result in Canvas</Link>;
+function CanvasLink({ call }: { call: string }) {
+  return <Link className="button small" href={`/canvas/call/${call}`}>Open the result in Canvas</Link>;
 }
 
 /** What became of a held call: it changes here when a person decides, here or elsewhere. */

@@ -11,7 +11,7 @@ import { Button, CopyButton, Empty, Failure, Loaded, Note, PageHead, Prose, Serv
 import { Confirm } from '../ui/dialog';
 import { toast } from '../ui/toast';
 import { VirtualList } from '../ui/virtual';
-import { Chips, useFilter } from './filters';
+import { Chips, useClearFilters, useFilter } from './filters';
 import { ChangedDetail } from './inbox-change';
 import { InstallHelp } from './install-help';
 import { MissingVariable } from './missing-variable';
@@ -39,6 +39,7 @@ function ServerList() {
   const servers = useServers();
   const [text, setText] = useFilter('q');
   const [state, setState] = useFilter('state');
+  const clear = useClearFilters('q', 'state');
   const all = servers.data?.servers ?? [];
   const words = text.trim().toLowerCase();
   const found = all.filter((server) => !words || [server.name, server.description, server.short_description, server.reason, server.transport].some((part) => part?.toLowerCase().includes(words)));
@@ -60,7 +61,7 @@ function ServerList() {
           <Loaded query={servers} lines={6}>
             {() =>
               all.length === 0 ? <Empty title="No servers"><p>Add one here, put it into <code>.mcp.json</code> in the gateway's folder, or run <code>toolbooth up</code>, which takes over the servers of your clients.</p></Empty>
-                : shown.length === 0 ? <Empty title="No server matches the filter"><Button onClick={() => { setText(''); setState(''); }}>Show all servers</Button></Empty>
+                : shown.length === 0 ? <Empty title="No server matches the filter"><Button onClick={clear}>Show all servers</Button></Empty>
                 : <ServerTable servers={shown} />
             }
           </Loaded>

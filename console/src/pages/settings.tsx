@@ -104,16 +104,16 @@ function Tokens() {
       <div className="card">
         <Loaded query={tokens}>
           {({ tokens: list }) => list.length === 0 ? <Empty title="No tokens" /> : (
-            <div className="table-wrap"><table className="table stacked">
+            <div className="table-wrap"><table className="table cards">
               <thead><tr><th>User</th><th>Groups</th><th>Note</th><th>State</th><th>Expires</th><th><span className="visually-hidden">Revoke</span></th></tr></thead>
               <tbody>
                 {list.map((token) => (
                   <tr key={token.id}>
                     <td><b>{token.user}</b> <code className="muted">{token.id}</code></td>
-                    <td className="only-wide">{token.groups.join(', ')}</td>
-                    <td className="muted only-wide">{token.note}</td>
+                    <td data-label="groups">{token.groups.join(', ')}</td>
+                    <td className="muted" data-label="note">{token.note}</td>
                     <td><Status tone={token.standing === 'live' ? 'ok' : 'off'}>{token.standing}</Status></td>
-                    <td className="muted">{token.expires_ms ? <Time ms={token.expires_ms} /> : 'never'}</td>
+                    <td className="muted" data-label="expires">{token.expires_ms ? <Time ms={token.expires_ms} /> : 'never'}</td>
                     <td className="num">{token.standing === 'live' && <Button small look="danger" onClick={() => setAsks(token.id)}>Revoke</Button>}</td>
                   </tr>
                 ))}

@@ -9,7 +9,7 @@ import { Ago, Button, CopyButton, Empty, Failure, Loaded, Note, Prose, Skeleton,
 import { Icon } from '../ui/icons';
 import { JsonView } from '../ui/json';
 import { VirtualList } from '../ui/virtual';
-import { Chips, useFilter } from './filters';
+import { Chips, useClearFilters, useFilter } from './filters';
 import { skillHref, skillOf } from './skills-data';
 import { TryTool } from './tool-try';
 
@@ -51,6 +51,7 @@ export default function Tools({ selected }: { selected?: string }) {
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [query]);
   const [chip, setChip] = useFilter('state');
+  const clear = useClearFilters('q', 'state', 'server');
   const search = useSearch(query, server || undefined);
   const tools = useTools({ server: server || undefined, sort }, query === '');
   const servers = useServers();
@@ -94,7 +95,7 @@ export default function Tools({ selected }: { selected?: string }) {
             : rows.length === 0 ? (
               <Empty title={query ? `No tool matches “${query}”` : chip ? 'No tool is in this state' : 'No tools'}>
                 <p>{emptyText(query, server, chip)}</p>
-                {query || chip || server ? <Button onClick={() => { setText(''); setChip(''); setServer(''); }}>Show all tools</Button> : <Link className="button" href="/servers">See the servers</Link>}
+                {query || chip || server ? <Button onClick={() => { setText(''); clear(); }}>Show all tools</Button> : <Link className="button" href="/servers">See the servers</Link>}
               </Empty>
             ) : (
               <VirtualList

@@ -13,25 +13,17 @@ interface Stage {
   isAlone: boolean;
 }
 
-/** A step of the gateway's own work on a call. Gateways of earlier versions do not measure them. */
-interface MeasuredStage {
-  name: string;
-  start_us: number;
-  duration_us: number;
-}
-
-/** Names that need more than one word. Others are shown as the gateway writes them. */
+/** What the gateway does in each stage. */
 const STAGE_NAMES: Record<string, string> = {
-  identify: 'identify the caller', authorise: 'check the rights', validate: 'check the arguments', inject: 'add gateway data', hold: 'wait for approval',
-  dispatch: 'call the server', shape: 'process the result', record: 'write the record',
+  resolve: 'find the tool', authorise: 'check the rights', draft: 'check the arguments', judge: 'apply the policies', ask: 'wait for a decision',
+  seal: 'add what only the gateway knows', route: 'choose the provider', dispatch: 'call the server', shape: 'process the result', record: 'write the record',
 };
 
 /** The measured stages, or an empty list. */
 function measuredOf(call: CallRecord): Stage[] {
-  const measured = (call as CallRecord & { stages?: MeasuredStage[] | null }).stages ?? [];
-  const inOrder = [...measured].sort((left, right) => left.start_us - right.start_us);
+  const inOrder = [...(call.stages ?? [])].sort((left, right) => left.start_us - right.start_us);
   return inOrder.map(({ name, start_us: start, duration_us: length }) => ({
-    name: STAGE_NAMES[name] ?? name.replaceAll('_', ' '), from: start / 1000, to: (start + length) / 1000, tone: 'wait', isAlone: name === 'hold',
+    name: STAGE_NAMES[name] ?? name.replaceAll('_', ' '), from: start / 1000, to: (start + length) / 1000, tone: 'wait', isAlone: name === 'ask',
   }));
 }
 
@@ -50,7 +42,7 @@ function attemptsOf(call: CallRecord, start: number): Stage[] {
 function stagesOf(call: CallRecord): Stage[] {
   const measured = measuredOf(call);
   if (measured.length > 0) {
-    const dispatch = (call as CallRecord & { stages?: MeasuredStage[] }).stages?.find((stage) => stage.name === 'dispatch');
+    const dispatch = call.stages?.findLast((stage) => stage.name === 'dispatch');
     return [...measured, ...attemptsOf(call, dispatch ? dispatch.start_us / 1000 : call.waited_ms ?? 0)];
   }
   const waited = call.waited_ms ?? (call.attempts.length === 0 ? call.duration_ms : 0);
