@@ -73,7 +73,7 @@ export function Shell({ children }: { children: ReactNode }) {
         <Link href="/" className="brand"><img src={`${consolePath}/favicon.svg`} alt="" />Toolbooth</Link>
         <nav className="nav" aria-label="Pages">
           <button type="button" className="nav-button" onClick={() => setPalette(true)}>
-            <Icon name="search" /><span className="muted">Find or do</span><kbd className="end">{isMac() ? '⌘' : 'Ctrl'} K</kbd>
+            <Icon name="search" /><span className="muted">Search</span><kbd className="end">{isMac() ? '⌘' : 'Ctrl'} K</kbd>
           </button>
           {pages.map((page) => (
             <Link key={page.path} href={page.path} aria-current={isAt(location, page.path) ? 'page' : undefined}>
@@ -105,7 +105,7 @@ export function Shell({ children }: { children: ReactNode }) {
             {pages.filter((page) => !page.main).map((page) => (
               <Link key={page.path} href={page.path}><Icon name={page.icon} />{page.label}{countOf(page.path)}</Link>
             ))}
-            <button type="button" className="nav-button" onClick={() => { setMore(false); setPalette(true); }}><Icon name="search" />Find or do</button>
+            <button type="button" className="nav-button" onClick={() => { setMore(false); setPalette(true); }}><Icon name="search" />Search</button>
           </nav>
           <LiveState />
           <Account />

@@ -14,7 +14,7 @@ export type Plan = Schemas['PlanView'];
 export type DeadLetter = Schemas['DeadLetterView'];
 export type AuditRow = Schemas['RowView'];
 /** The result is there while the gateway has it in memory, for the user of the call. */
-export type CallRecord = Schemas['CallRecordView'] & { result?: Json | null; stages?: CallStage[] };
+export type CallRecord = Omit<Schemas['CallRecordView'], 'result' | 'stages'> & { result?: Json | null; stages?: CallStage[] };
 /** One step of the gateway's work on a call. */
 export interface CallStage {
   name: string;
