@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(read(folder).expect_err("refused").code(), "secret.key-file");
         fs::set_permissions(path(folder), PermissionsExt::from_mode(0o600)).expect("set");
         fs::write(path(folder), format!("{FIRST_LINE}\nabcd\n")).expect("written");
-        assert_eq!(read(folder).expect_err("refused").to_string().contains("damaged"), true);
+        assert!(read(folder).expect_err("refused").to_string().contains("damaged"));
         remove(folder).expect("removed");
         symlink(folder.join("elsewhere"), path(folder)).expect("a link");
         assert_eq!(read(folder).expect_err("refused").code(), "secret.key-file");
