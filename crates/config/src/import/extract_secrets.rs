@@ -3,8 +3,8 @@
 use super::read_entry::variable_name;
 use super::{MovedSecret, PlannedServer};
 use crate::expand::references;
-use crate::parse::dotenv::is_variable_name;
 use crate::inputs::Sources;
+use crate::parse::dotenv::is_variable_name;
 use crate::sealed_values::open_value;
 use crate::secrets::{looks_secret, sounds_secret};
 use serde_json::{Map, Value as Json};
