@@ -631,6 +631,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/prompts/{name}/complete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Asks the server of a prompt for values of an argument. */
+        post: operations["prompts_complete"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/resources/read": {
         parameters: {
             query?: never;
@@ -2237,6 +2254,11 @@ export interface components {
             /** @description The persona for the call, if the headers name none. */
             persona?: string | null;
             /**
+             * @description A name that the caller chooses for this request. `GET /calls/running` shows it to the same user, so that a client
+             *     finds its own call among others of the same tool, for example to cancel it.
+             */
+            request?: string | null;
+            /**
              * @description Whether a person waits for the result and answers sampling requests of the server: with `POST /calls/{id}/answer`,
              *     after a draft of the gateway's model with `POST /calls/{id}/draft` if they want one. Otherwise, and if `llm` is not
              *     configured, such requests are refused. Those of servers in `llm.allow` are answered by the model.
@@ -2499,6 +2521,8 @@ export interface components {
             run_state?: string | null;
             server?: string | null;
             session?: string | null;
+            /** @description The stages that it passed, in their order. Not in lists, and absent if its tool is unknown. */
+            stages?: components["schemas"]["CallStageView"][];
             /** @description The server's own name of the tool, or the requested name of an unknown one. */
             tool?: string | null;
             /** @description The id of the call's trace, if calls are traced (`telemetry.otlp_url`). */
@@ -2509,6 +2533,21 @@ export interface components {
              * @description The time before it was sent, for example while a person was asked. Absent if it was not sent.
              */
             waited_ms?: number | null;
+        };
+        /** @description One stage of a call. */
+        CallStageView: {
+            /** Format: u-int64 */
+            duration_us: number;
+            /**
+             * @description The stage: `resolve`, `authorise`, `draft`, `judge`, `ask` (waits for a person), `seal`, `route`, `dispatch`, `shape`
+             *     or `record`. A call enters a stage again after an approval.
+             */
+            name: string;
+            /**
+             * Format: u-int64
+             * @description When it began, in microseconds after the call began.
+             */
+            start_us: number;
         };
         /** @description A page of the record of calls. */
         CallsPage: {
@@ -2533,6 +2572,8 @@ export interface components {
             /** @description The id of the call. */
             id: string;
             question?: components["schemas"]["ServerQuestionView"] | null;
+            /** @description The name that the user of the call chose for the request. Only this user sees it. */
+            request?: string | null;
             /** @description `running`, `asks` if its server waits for an answer of the caller, or `held` if it waits for approval. */
             state: string;
             /** @description The name of the tool, as the caller wrote it. */
@@ -2945,6 +2986,22 @@ export interface components {
         PromptView: {
             /** @description The result, as MCP clients receive it: `description` and `messages`. */
             prompt: Record<string, never>;
+        };
+        /** @description The body of a request for the values of an argument. */
+        CompletionBody: {
+            /** @description The name of the argument. */
+            argument: string;
+            /** @description The arguments that are filled in already: texts by name. */
+            arguments?: {
+                [key: string]: string;
+            };
+            /** @description The text so far. */
+            value?: string;
+        };
+        /** @description The values that an argument can have. */
+        CompletionView: {
+            /** @description The result, as MCP clients receive it: `completion` with `values`, `total` and `hasMore`. */
+            completion: Record<string, never>;
         };
         /** @description The resource to read. */
         ReadBody: {
@@ -7569,6 +7626,150 @@ export interface operations {
                 };
             };
             /** @description The server failed. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.unavailable`: credentials cannot be checked at the moment. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `call.timeout`. */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    prompts_complete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the prompt.
+                 * @example brief
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "argument": "topic",
+                 *       "value": "ca"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CompletionBody"];
+            };
+        };
+        responses: {
+            /** @description The values. None if the prompt is one of the gateway itself. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CompletionView"];
+                };
+            };
+            /** @description The request is not valid: `request.bad-path`, `request.bad-query` or `request.bad-body`. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.required` or `auth.refused`: the credential is missing or not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `persona.unknown`: the persona does not exist or the caller may not use it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `prompt.unknown`. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-slow`: the body arrived too slowly. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.too-large`: the body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `request.not-json`: Content-Type is not `application/json`. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `auth.too-many-attempts`: too many invalid credentials were sent from this address. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The gateway failed. Its log has the reason. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server failed, or completes no arguments. */
             502: {
                 headers: {
                     [name: string]: unknown;
