@@ -1,7 +1,8 @@
 //! Edits the entries of a client's configuration and keeps its comments and order.
 
 use super::name_lists::{ListEdit, NameList};
-use super::spec::{ClientId, GATEWAY_NAME, ServerLayout};
+use super::place::GATEWAY_NAME;
+use super::spec::{ClientId, ServerLayout};
 use super::yaml_text;
 use crate::parse::Syntax;
 use crate::written_values::{jsonc_of, toml_of};

@@ -8,6 +8,15 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 impl ClientId {
+    /// The existing files of the client that have lists of servers, and no servers.
+    pub fn list_files(self, sources: &Sources) -> Vec<PathBuf> {
+        let places = self.spec().lists.iter().filter_map(|list| list.file);
+        let mut files: Vec<PathBuf> = places.filter_map(|place| place.resolve(sources)).collect();
+        files.dedup();
+        files.retain(|file| file.is_file());
+        files
+    }
+
     /// All clients, in the order of the table.
     pub fn all() -> impl Iterator<Item = Self> {
         CLIENTS.iter().map(|spec| spec.id)

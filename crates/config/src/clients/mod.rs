@@ -7,6 +7,7 @@ mod document;
 mod lookup;
 mod name_lists;
 mod pages;
+mod place;
 mod rewire;
 mod spec;
 mod table;
@@ -15,10 +16,11 @@ mod yaml_text;
 pub use document::ClientDocument;
 pub use name_lists::{ListEffect, ListForm, NameList};
 pub use pages::{client_page, clients_index};
+pub use place::{BaseFolder, ClientFilePlace, GATEWAY_NAME};
 pub use rewire::{admit_in_file, closed_lists, put_back, rewire, sample, take_from_file, withdraw_from_file};
 pub use spec::{
-    BaseFolder, ClientFilePlace, ClientId, ClientSpec, EntryForm, EntryPlace, GATEWAY_NAME, GatewayEntry,
-    OffSwitch, ServerLayout, TimeoutUnit, VariableForm,
+    ClientId, ClientSpec, EntryForm, EntryPlace, GatewayEntry, OffSwitch, ServerLayout, TimeoutUnit,
+    VariableForm,
 };
 pub use table::CLIENTS;
 pub(crate) use table::PROJECT_FILE_LISTS;

@@ -1,9 +1,8 @@
 //! The lists of allowed and disabled servers that some clients keep beside their servers.
 
-use super::spec::{ClientFilePlace, ClientId, ClientSpec, GATEWAY_NAME};
-use crate::inputs::Sources;
+use super::place::{ClientFilePlace, GATEWAY_NAME};
 use serde_json::{Map, Value as Json, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A list of servers that a client keeps beside its servers.
 #[derive(Debug, PartialEq, Eq)]
@@ -234,34 +233,6 @@ fn is_rule_of_gateway(rule: &Json) -> bool {
     let runs_us = program.and_then(Path::file_stem).is_some_and(|name| name == GATEWAY_NAME);
     rule.get("serverName").is_some_and(|name| name == GATEWAY_NAME)
         || (runs_us && words.is_some_and(|words| words.iter().any(|word| word == "stdio")))
-}
-
-impl ClientSpec {
-    /// The lists in a file of the client: the file of its servers, or another one.
-    pub(super) fn lists_in(&self, path: &Path) -> Vec<&'static NameList> {
-        let is_file = |list: &&NameList| list.file.is_some_and(|place| place.has_name_of(path));
-        let separate: Vec<&'static NameList> = self.lists.iter().filter(is_file).collect();
-        match separate.is_empty() {
-            true => self.own_lists(),
-            false => separate,
-        }
-    }
-
-    /// The lists in the file of the servers.
-    pub(super) fn own_lists(&self) -> Vec<&'static NameList> {
-        self.lists.iter().filter(|list| list.file.is_none()).collect()
-    }
-}
-
-impl ClientId {
-    /// The existing files of the client that have lists of servers, and no servers.
-    pub fn list_files(self, sources: &Sources) -> Vec<PathBuf> {
-        let places = self.spec().lists.iter().filter_map(|list| list.file);
-        let mut files: Vec<PathBuf> = places.filter_map(|place| place.resolve(sources)).collect();
-        files.dedup();
-        files.retain(|file| file.is_file());
-        files
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! The guide's pages about clients, generated from the table.
 
 use super::name_lists::ListEffect;
+use super::place::{ClientFilePlace, GATEWAY_NAME};
 use super::rewire::sample;
-use super::spec::{
-    ClientFilePlace, ClientSpec, GATEWAY_NAME, GatewayEntry, OffSwitch, ServerLayout, VariableForm,
-};
+use super::spec::{ClientSpec, GatewayEntry, OffSwitch, ServerLayout, VariableForm};
 use super::table::CLIENTS;
 use crate::parse::Syntax;
 

@@ -2,7 +2,8 @@
 
 use super::document::ClientDocument;
 use super::name_lists::NameList;
-use super::spec::{ClientId, EntryPlace, GATEWAY_NAME, GatewayEntry, ServerLayout};
+use super::place::GATEWAY_NAME;
+use super::spec::{ClientId, EntryPlace, GatewayEntry, ServerLayout};
 use serde_json::Value as Json;
 use std::path::Path;
 

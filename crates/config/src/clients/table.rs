@@ -1,10 +1,8 @@
 //! The table of clients: where each keeps its servers, and how it writes an entry.
 
 use super::name_lists::{ListEffect, ListForm, NameList, list_in, own_list};
-use super::spec::{
-    BaseFolder, ClientFilePlace, ClientId, ClientSpec, EntryForm, OffSwitch, ServerLayout, TimeoutUnit,
-    VariableForm, env_or_home, home, user_config,
-};
+use super::place::{BaseFolder, ClientFilePlace, env_or_home, home, user_config};
+use super::spec::{ClientId, ClientSpec, EntryForm, OffSwitch, ServerLayout, TimeoutUnit, VariableForm};
 use crate::parse::Syntax;
 
 /// The entry that most clients write; the rows of the table change what differs.
