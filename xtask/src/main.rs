@@ -115,8 +115,19 @@ fn root() -> PathBuf {
 
 /// A command of the cargo that runs this program, in the root of the repository.
 fn cargo(root: &Path) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = plain_cargo();
     command.current_dir(root);
+    command
+}
+
+/// A command of the cargo that runs this program, without the variables that cargo has set for it. Some build scripts run
+/// again when one of them changes, so the crates after them would be built again by each task.
+fn plain_cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let is_of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_of_package)) {
+        command.env_remove(name);
+    }
     command
 }
 
@@ -124,7 +135,7 @@ fn cargo(root: &Path) -> Command {
 /// `arguments` keep their meaning. A dependency of xtask on the crate would make every task wait for its build.
 fn run_example(example: &str, options: &[&str], arguments: impl Iterator<Item = String>) -> Result<()> {
     let manifest = root().join("Cargo.toml");
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = plain_cargo();
     command.args(["run", "--quiet", "--manifest-path"]).arg(manifest).args(options);
     let status = command.args(["--example", example, "--"]).args(arguments).status()?;
     anyhow::ensure!(status.success(), "`{example}` ended with {status}");

@@ -41,8 +41,8 @@ impl ConformancePrograms {
 
     /// Builds the programs.
     pub fn build(root: &Path, scope: BuildScope) -> Result<Self> {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.current_dir(root).args(["build", "--message-format=json-render-diagnostics"]);
+        let mut command = crate::cargo(root);
+        command.args(["build", "--message-format=json-render-diagnostics"]);
         command.args(["-p", "toolbooth-testkit", "--bin", "toolbooth-fixture"]);
         if scope == BuildScope::FixtureAndGateway {
             command.args(["-p", "toolbooth", "--bin", "toolbooth"]);

@@ -47,6 +47,12 @@ fn build() -> PathBuf {
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
+    // Variables of the running test. Some build scripts run again when one of them changes, and everything after them is
+    // built again.
+    let is_of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_of_package)) {
+        command.env_remove(name);
+    }
     command.args(["build", "--quiet", "--package", "toolbooth", "--bin", "toolbooth"]);
     command.arg("--target-dir").arg(target).current_dir(env!("CARGO_MANIFEST_DIR"));
     match folder.file_name().and_then(|name| name.to_str()) {
