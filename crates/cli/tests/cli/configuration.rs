@@ -32,8 +32,8 @@ fn a_broken_server_does_not_affect_others() {
 
             token: ~/.config/toolbooth/mcp.json:5:76: server `token`: the variable
               `NO_SUCH_TOKEN` is not set [config.variable]
-              hint: store it with `toolbooth secrets set NO_SUCH_TOKEN`, or set it, name
-                    a file with --env-file, or give a default: `${NO_SUCH_TOKEN:-...}`
+              hint: store it with `toolbooth secrets set NO_SUCH_TOKEN`, or set it, name a
+                    file with --env-file, or give a default: `${NO_SUCH_TOKEN:-...}`
 
             typo: ~/.config/toolbooth/mcp.json:3:28: server `typo`: unknown key `grops`
               [config.unknown-key]
@@ -312,8 +312,8 @@ fn servers_of_other_clients_are_imported_and_the_import_undone() {
           wrote ~/.config/toolbooth/imported.json
         `toolbooth config import --undo` undoes the import.
         --- on standard error
-        note: the key of your stored secrets is in
-              ~/.local/share/toolbooth/secrets.key: no keyring was found
+        note: the key of your stored secrets is in ~/.local/share/toolbooth/secrets.key:
+              no keyring was found
     "#]],
     );
     assert!(!world.read(".config/toolbooth/imported.env").contains("hunter2"));

@@ -348,7 +348,7 @@ fn json_output_has_stable_keys() {
         ("config check --json", "", "errors warnings findings files servers needs_trust"),
         ("config explain listen --json", "", "key value origin over notes"),
         ("config import --json", "", "clients"),
-        ("connect cursor --dry-run --json", "", "client file entry changed written"),
+        ("connect cursor --dry-run --json", "", "client file entry lists changed written"),
         ("trust --json", "", "trusted reloaded"),
         ("explain call.timeout --json", "", "code text"),
         ("tools show nothing --json", "/error", "code blame message hint"),

@@ -90,8 +90,8 @@ fn a_secret_is_stored_sealed_and_its_server_gets_it() {
         Stored SH_TOKEN in ~/.config/toolbooth/secrets.env.
         Used by keyed.
         --- on standard error
-        note: the key of your stored secrets is in
-              ~/.local/share/toolbooth/secrets.key: no keyring was found
+        note: the key of your stored secrets is in ~/.local/share/toolbooth/secrets.key:
+              no keyring was found
     "#]]
     .assert_eq(&world.shown(&set(&world, "SH_TOKEN", &format!("{SECRET}\n"))));
     let first = world.read(SECRETS);
