@@ -108,7 +108,11 @@ async fn record_of_a_call_is_for_its_user_and_administrators() {
         assert_eq!(reply.status, expected);
         let record = reply.json().await;
         match expected {
-            200 => assert_eq!((&record["user"], &record["tool"]), (&json!("ann"), &json!("ok")), "{record}"),
+            200 => {
+                assert_eq!((&record["user"], &record["tool"]), (&json!("ann"), &json!("ok")), "{record}");
+                let is_own = token == &known.ann.0;
+                assert_eq!(record["result"].is_object(), is_own, "the result is for its user: {record}");
+            }
             _ => assert_eq!(record["code"], "call.unknown"),
         }
     }
