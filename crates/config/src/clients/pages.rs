@@ -18,7 +18,7 @@ pub fn client_page(spec: &ClientSpec) -> String {
          old entries. `toolbooth connect {name}` only adds the gateway. Both can be undone with `--undo`.\n\n"
     ));
     page.push_str("## Files\n\n");
-    let mut places: Vec<String> = spec.files.iter().map(|place| file_line(place)).collect();
+    let mut places: Vec<String> = spec.files.iter().map(file_line).collect();
     places.dedup();
     page.push_str(&places.concat());
     for path in spec.project_files {
