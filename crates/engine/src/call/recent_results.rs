@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(kept(&results), [3, 4, 5]);
         keep(&results, 6, 1, 0);
         assert_eq!(kept(&results), [0_u128; 0], "a reload has switched it off");
-        let state = results.0.lock().unwrap();
+        let state = results.0.lock().expect("not poisoned");
         assert_eq!((state.bytes, state.order.len()), (0, 0));
     }
 
@@ -108,7 +108,7 @@ mod tests {
         for _ in 0..100 {
             keep(&results, 1, 1_000, 1 << 20);
         }
-        let state = results.0.lock().unwrap();
+        let state = results.0.lock().expect("not poisoned");
         assert_eq!((state.order.len(), state.bytes), (1, 1_002 + ENTRY_BYTES));
     }
 }
