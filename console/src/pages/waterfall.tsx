@@ -16,14 +16,14 @@ interface Stage {
 /** What the gateway does in each stage. */
 const STAGE_NAMES: Record<string, string> = {
   resolve: 'find the tool', authorise: 'check the rights', draft: 'check the arguments', judge: 'apply the policies', ask: 'wait for a decision',
-  seal: 'add what only the gateway knows', route: 'choose the provider', dispatch: 'call the server', shape: 'process the result', record: 'write the record',
+  seal: 'prepare the request', route: 'choose the provider', dispatch: 'call the server', shape: 'process the result', record: 'write the record',
 };
 
 /** The measured stages, or an empty list. */
 function measuredOf(call: CallRecord): Stage[] {
   const inOrder = [...(call.stages ?? [])].sort((left, right) => left.start_us - right.start_us);
   return inOrder.map(({ name, start_us: start, duration_us: length }) => ({
-    name: STAGE_NAMES[name] ?? name.replaceAll('_', ' '), from: start / 1000, to: (start + length) / 1000, tone: 'wait', isAlone: name === 'ask',
+    name: STAGE_NAMES[name] ?? name.replaceAll('_', ' '), from: start / 1000, to: (start + length) / 1000, tone: 'wait' as const, isAlone: name === 'ask',
   }));
 }
 
@@ -38,13 +38,23 @@ function attemptsOf(call: CallRecord, start: number): Stage[] {
   });
 }
 
-/** The stages of a call: the gateway's own steps if they were measured, then each attempt; else what follows from the attempts. */
+/** The measured stages with the attempts: a single one is the call of the server itself, several follow it. */
+function withAttempts(call: CallRecord, measured: Stage[]): Stage[] {
+  const at = measured.findLastIndex((stage) => stage.name === STAGE_NAMES.dispatch);
+  const sent = measured[at];
+  const attempts = attemptsOf(call, sent?.from ?? call.waited_ms ?? 0);
+  const [first] = attempts;
+  if (!sent || !first) return [...measured, ...attempts];
+  const shown: Stage[] = attempts.length === 1
+    ? [{ ...sent, tone: first.tone, note: first.note ? `${first.name} ${first.note}` : first.name }]
+    : [sent, ...attempts];
+  return [...measured.slice(0, at), ...shown, ...measured.slice(at + 1)];
+}
+
+/** The stages of a call: the gateway's own steps if they were measured, with each attempt; else what follows from the attempts. */
 function stagesOf(call: CallRecord): Stage[] {
   const measured = measuredOf(call);
-  if (measured.length > 0) {
-    const dispatch = call.stages?.findLast((stage) => stage.name === 'dispatch');
-    return [...measured, ...attemptsOf(call, dispatch ? dispatch.start_us / 1000 : call.waited_ms ?? 0)];
-  }
+  if (measured.length > 0) return withAttempts(call, measured);
   const waited = call.waited_ms ?? (call.attempts.length === 0 ? call.duration_ms : 0);
   const before: Stage[] = waited > 0 || call.attempts.length === 0 ? [{ name: call.attempts.length === 0 ? 'checks; not sent' : 'checks and approval', from: 0, to: waited, tone: 'wait', isAlone: true }] : [];
   const attempts = attemptsOf(call, before.length > 0 ? waited : 0);
