@@ -1,15 +1,15 @@
 &[
     ConsoleFile {
-        path: "assets/activity-Dw6svxxY.js",
+        path: "assets/activity-BnlxHmOB.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/activity-Dw6svxxY.js.gz"),
+        content: include_bytes!("assets/activity-BnlxHmOB.js.gz"),
     },
     ConsoleFile {
-        path: "assets/app-host-CTpIpgYT.js",
+        path: "assets/app-host-NnI5mKor.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/app-host-CTpIpgYT.js.gz"),
+        content: include_bytes!("assets/app-host-NnI5mKor.js.gz"),
     },
     ConsoleFile {
         path: "assets/basic-Dul58eIE.js",
@@ -18,10 +18,10 @@
         content: include_bytes!("assets/basic-Dul58eIE.js.gz"),
     },
     ConsoleFile {
-        path: "assets/call-detail-CHmpu4RG.js",
+        path: "assets/call-detail-1qsC74vw.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/call-detail-CHmpu4RG.js.gz"),
+        content: include_bytes!("assets/call-detail-1qsC74vw.js.gz"),
     },
     ConsoleFile {
         path: "assets/callback-C4atjJ8s.js",
@@ -36,22 +36,22 @@
         content: include_bytes!("assets/cancel-call-BiQuE7_f.js.gz"),
     },
     ConsoleFile {
-        path: "assets/canvas-DFAoLXxc.js",
+        path: "assets/canvas-GchHDHKk.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/canvas-DFAoLXxc.js.gz"),
+        content: include_bytes!("assets/canvas-GchHDHKk.js.gz"),
     },
     ConsoleFile {
-        path: "assets/canvas-call-BPjJmp7b.js",
+        path: "assets/canvas-call-O3QAVCLW.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/canvas-call-BPjJmp7b.js.gz"),
+        content: include_bytes!("assets/canvas-call-O3QAVCLW.js.gz"),
     },
     ConsoleFile {
-        path: "assets/chat-BJMEnP8y.js",
+        path: "assets/chat-dJUtMyhI.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/chat-BJMEnP8y.js.gz"),
+        content: include_bytes!("assets/chat-dJUtMyhI.js.gz"),
     },
     ConsoleFile {
         path: "assets/cost-X1mGBAgT.js",
@@ -66,28 +66,22 @@
         content: include_bytes!("assets/filters-rfEM9x05.js.gz"),
     },
     ConsoleFile {
-        path: "assets/inbox-DR0y-0hq.js",
+        path: "assets/inbox-ZXK6CdcI.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/inbox-DR0y-0hq.js.gz"),
+        content: include_bytes!("assets/inbox-ZXK6CdcI.js.gz"),
     },
     ConsoleFile {
-        path: "assets/inbox-call-Bg0BVxcC.js",
+        path: "assets/inbox-call-DVOtpF0t.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/inbox-call-Bg0BVxcC.js.gz"),
+        content: include_bytes!("assets/inbox-call-DVOtpF0t.js.gz"),
     },
     ConsoleFile {
-        path: "assets/inbox-change-BBO5_hM7.js",
+        path: "assets/inbox-change-DOgP0sh_.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/inbox-change-BBO5_hM7.js.gz"),
-    },
-    ConsoleFile {
-        path: "assets/index-C1VrnG7x.js",
-        content_type: "text/javascript; charset=utf-8",
-        coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/index-C1VrnG7x.js.gz"),
+        content: include_bytes!("assets/inbox-change-DOgP0sh_.js.gz"),
     },
     ConsoleFile {
         path: "assets/index-C3sRLeuq.css",
@@ -96,10 +90,16 @@
         content: include_bytes!("assets/index-C3sRLeuq.css.gz"),
     },
     ConsoleFile {
-        path: "assets/jobs-CYUQuQQH.js",
+        path: "assets/index-Do7vt61z.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/jobs-CYUQuQQH.js.gz"),
+        content: include_bytes!("assets/index-Do7vt61z.js.gz"),
+    },
+    ConsoleFile {
+        path: "assets/jobs-BfojBU2B.js",
+        content_type: "text/javascript; charset=utf-8",
+        coding: ContentCoding::Gzip,
+        content: include_bytes!("assets/jobs-BfojBU2B.js.gz"),
     },
     ConsoleFile {
         path: "assets/json--rj6t-ld.js",
@@ -120,10 +120,10 @@
         content: include_bytes!("assets/queries-C0jpcvk8.js.gz"),
     },
     ConsoleFile {
-        path: "assets/question-kWZfCtdc.js",
+        path: "assets/question-C1bINUDc.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/question-kWZfCtdc.js.gz"),
+        content: include_bytes!("assets/question-C1bINUDc.js.gz"),
     },
     ConsoleFile {
         path: "assets/react-dom-Cg98s1bK.js",
@@ -138,22 +138,22 @@
         content: include_bytes!("assets/result-BdTA1LhQ.js.gz"),
     },
     ConsoleFile {
-        path: "assets/servers-rSIpQFTc.js",
+        path: "assets/servers-DWypmeuK.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/servers-rSIpQFTc.js.gz"),
+        content: include_bytes!("assets/servers-DWypmeuK.js.gz"),
     },
     ConsoleFile {
-        path: "assets/settings-DxCxHTFf.js",
+        path: "assets/settings-DYnLabl_.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/settings-DxCxHTFf.js.gz"),
+        content: include_bytes!("assets/settings-DYnLabl_.js.gz"),
     },
     ConsoleFile {
-        path: "assets/settings-keys-7HSBaQ3P.js",
+        path: "assets/settings-keys-8bsZ54Sa.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/settings-keys-7HSBaQ3P.js.gz"),
+        content: include_bytes!("assets/settings-keys-8bsZ54Sa.js.gz"),
     },
     ConsoleFile {
         path: "assets/src-C-WkQpCR.js",
@@ -162,16 +162,16 @@
         content: include_bytes!("assets/src-C-WkQpCR.js.gz"),
     },
     ConsoleFile {
-        path: "assets/tool-app-C7FwwJ0f.js",
+        path: "assets/tool-app-8CkBJFPZ.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/tool-app-C7FwwJ0f.js.gz"),
+        content: include_bytes!("assets/tool-app-8CkBJFPZ.js.gz"),
     },
     ConsoleFile {
-        path: "assets/tools-DWoLjwXn.js",
+        path: "assets/tools-DnVO4D6Y.js",
         content_type: "text/javascript; charset=utf-8",
         coding: ContentCoding::Gzip,
-        content: include_bytes!("assets/tools-DWoLjwXn.js.gz"),
+        content: include_bytes!("assets/tools-DnVO4D6Y.js.gz"),
     },
     ConsoleFile {
         path: "assets/tried-01jY0clW.js",
