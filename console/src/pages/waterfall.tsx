@@ -89,7 +89,7 @@ export function Waterfall({ call }: { call: CallRecord }) {
         const right = (stage.to - removed) / width;
         return (
           <li key={index}>
-            <span className="stage"><span className="clip">{stage.name}</span>{stage.note && <code className="small clip">{stage.note}</code>}</span>
+            <span className="stage"><span className="clip">{stage.name}</span>{stage.note && <code className={`small clip ${stage.tone === 'failed' ? 'failed' : ''}`}>{stage.note}</code>}</span>
             <span className="bar" aria-hidden="true"><i className={`${stage.tone} ${cutOf(stage) > 0 ? 'cut' : ''}`} style={{ marginLeft: `${Math.min(99, left * 100)}%`, width: `${Math.max(0.5, (right - left) * 100)}%` }} /></span>
             <span className="num small nowrap">{lengthOf(stage)}</span>
           </li>
