@@ -26,7 +26,7 @@ export const PAGES: Page[] = [
   { path: '/settings', label: 'Settings', icon: 'settings', letter: ',', main: false },
 ];
 
-/** The pages that this gateway has: without a language model there is no chat. */
+/** The pages that this gateway has: the chat needs a language model. */
 export function usePages(): Page[] {
   const models = useChatModels();
   const hasChat = (models.data?.models.length ?? 0) > 0;

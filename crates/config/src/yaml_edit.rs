@@ -33,7 +33,7 @@ pub(crate) fn set(text: &str, path: &[&str], value: &Json) -> Result<String, Str
 }
 
 /// The text without the value at a path of keys, and without a map that only had this value; of a map with two keys in its
-/// path, `{}` stays. It is an error if there is no such value.
+/// path, `{}` stays. A value that does not exist is an error.
 pub(crate) fn remove(text: &str, path: &[&str]) -> Result<String, String> {
     let root = node(text)?;
     let mut expected = root.used();

@@ -8,7 +8,7 @@ use toolbooth_core::fault::{Blame, Fault};
 /// A fault of a stored secret, or of the key that seals it. Values are never part of it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SecretFault {
-    /// Values are sealed, but there is no key.
+    /// Values are sealed, but their key does not exist.
     #[error("there is no key for sealed values in {}", render::path(folder))]
     NoKey {
         /// The folder of the key.
@@ -48,8 +48,8 @@ pub enum SecretFault {
         /// The name of the variable.
         name: String,
     },
-    /// There is no stored secret with this name.
-    #[error("there is no stored secret `{name}`")]
+    /// A secret with this name is not stored.
+    #[error("the secret `{name}` is not stored")]
     Unknown {
         /// The name.
         name: String,

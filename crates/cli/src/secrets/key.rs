@@ -63,7 +63,7 @@ impl SecretsKey {
         KEY.get_or_init(|| Arc::new(new())).clone()
     }
 
-    /// Where the key is; `None` if there is no key yet.
+    /// Where the key is; `None` if it was not created yet.
     pub fn place(&self) -> Result<Option<KeyPlace>, SecretFault> {
         Ok(match KeyRecord::read(&self.folder)? {
             Some(record) => Some(record.place),
@@ -210,7 +210,7 @@ fn keyring() -> Result<Keyring, SecretFault> {
     Keyring::here().ok_or_else(|| SecretFault::Keyring {
         why: match cfg!(target_os = "macos") {
             true => "the program `security` was not found",
-            false => "there is no session bus, or `secret-tool` is not installed",
+            false => "the session bus was not found, or `secret-tool` is not installed",
         }
         .into(),
     })

@@ -1,4 +1,4 @@
-//! The key as 32 bytes, and the file that stores it where there is no keyring.
+//! The key as 32 bytes, and the file that stores it if the system does not have a keyring.
 
 use super::fault::SecretFault;
 use nix::fcntl::OFlag;

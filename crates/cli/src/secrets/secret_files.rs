@@ -53,7 +53,7 @@ impl SecretFiles {
     pub fn set(&self, name: &str, sealed: &str) -> Result<PathBuf, SecretFault> {
         let path = self.paths.first().ok_or_else(|| SecretFault::File {
             path: PathBuf::from("secrets.env"),
-            why: "there is no home folder".into(),
+            why: "the home folder is unknown".into(),
         })?;
         // The lock needs the folder.
         let folder = path.parent().unwrap_or(Path::new("."));

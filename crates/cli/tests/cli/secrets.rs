@@ -136,7 +136,7 @@ fn a_secret_is_stored_sealed_and_its_server_gets_it() {
         "secrets remove OTHR",
         expect![[r#"
             --- on standard error
-            error[secret.unknown]: there is no stored secret `OTHR`
+            error[secret.unknown]: the secret `OTHR` is not stored
 
             hint: did you mean `OTHER`?
             --- exit 1

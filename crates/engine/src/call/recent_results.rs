@@ -11,7 +11,7 @@ pub const MAX_RECENT_RESULT_BYTES: usize = 64 << 10;
 /// What an entry costs besides its result.
 const ENTRY_BYTES: usize = 256;
 
-/// The results of recent calls. The oldest are dropped when there is no more room.
+/// The results of recent calls. The oldest are dropped when the limit is reached.
 #[derive(Debug, Default)]
 pub struct RecentResults(Mutex<Kept>);
 
@@ -38,7 +38,9 @@ impl KeptResult {
 impl RecentResults {
     /// Keeps the result of a call of a user within a limit for all results; 0 keeps none.
     pub(super) fn keep(&self, call: Uuid, user: &Arc<str>, result: &RawJson, max_bytes: usize) {
-        let is_kept = max_bytes > 0 && result.as_bytes().len() <= MAX_RECENT_RESULT_BYTES;
+        let length = result.as_bytes().len();
+        // A result over the limit would only drop all others.
+        let is_kept = length <= MAX_RECENT_RESULT_BYTES && length + ENTRY_BYTES <= max_bytes;
         // Copied before the lock is taken: the text may be a part of a much larger buffer.
         let kept_result = is_kept.then(|| KeptResult { user: user.clone(), result: result.detached() });
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_results_are_dropped_when_there_is_no_more_room() {
+    fn the_oldest_results_are_dropped_at_the_limit() {
         let results = RecentResults::default();
         for number in 1..=5 {
             keep(&results, number, 1_000, 4_000);
@@ -100,6 +102,8 @@ mod tests {
         keep(&results, 2, MAX_RECENT_RESULT_BYTES, 1 << 20);
         assert_eq!(kept(&results), [1]);
         assert!(results.of(Uuid::from_u128(1), "bob").is_none());
+        keep(&results, 3, 2_000, 1_000);
+        assert_eq!(kept(&results), [1], "a result over the limit drops nothing");
     }
 
     #[test]
