@@ -12,7 +12,7 @@ mod inspector;
 mod many_servers;
 mod migration;
 mod openapi;
-mod process;
+pub mod process;
 mod published;
 mod report;
 mod script;

@@ -3,6 +3,10 @@
 //! Reads `/proc`, so it finds no processes on systems other than Linux.
 
 use anyhow::{Context, Result, bail};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use std::{
     collections::BTreeSet,
     fs, thread,
@@ -31,17 +35,7 @@ pub struct GatewayProcesses {
 impl GatewayProcesses {
     /// All current descendants of `gateway`, and all present and future processes with the mark.
     pub fn of(gateway: u32, mark: &str) -> Self {
-        let all = running();
-        let mut members = BTreeSet::new();
-        let mut parents = vec![gateway];
-        while let Some(parent) = parents.pop() {
-            for child in all.iter().filter(|process| process.parent == parent) {
-                if members.insert((child.id, child.started)) {
-                    parents.push(child.id);
-                }
-            }
-        }
-        Self { mark: mark.to_owned(), members }
+        Self { mark: mark.to_owned(), members: descendants(gateway) }
     }
 
     /// The number of descendants.
@@ -72,6 +66,30 @@ impl GatewayProcesses {
         };
         running().iter().filter(is_ours).map(command_line).collect()
     }
+}
+
+/// Kills a process and all its current descendants.
+pub fn kill_tree(id: u32) {
+    // Before they lose their parent.
+    let descendants = descendants(id);
+    for id in descendants.iter().map(|(id, _)| *id).chain([id]) {
+        let _ = kill(Pid::from_raw(id.cast_signed()), Signal::SIGKILL);
+    }
+}
+
+/// The current descendants of a process, with the times when they started.
+fn descendants(id: u32) -> BTreeSet<(u32, u64)> {
+    let all = running();
+    let mut members = BTreeSet::new();
+    let mut parents = vec![id];
+    while let Some(parent) = parents.pop() {
+        for child in all.iter().filter(|process| process.parent == parent) {
+            if members.insert((child.id, child.started)) {
+                parents.push(child.id);
+            }
+        }
+    }
+    members
 }
 
 /// The resident memory of a process, in KiB.

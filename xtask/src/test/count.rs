@@ -1,10 +1,17 @@
 //! Runs a command and adds up the test results in its output.
 
-use anyhow::{Context, Result};
+use crate::interop::process::kill_tree;
+use anyhow::{Context, Result, bail};
 use std::{
     io::{BufRead, BufReader},
-    process::{Command, Stdio},
+    process::{ChildStdout, Command, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
 };
+
+/// How long a command may take. A test that hangs must not keep the other steps from running.
+pub const STEP_LIMIT: Duration = Duration::from_secs(3600);
 
 /// The numbers of tests that passed and failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,20 +32,46 @@ impl TestCount {
 
 /// Runs a command, calls `on_line` with each line of its output, and adds up the test results in it. A command without
 /// results counts as one test.
-pub fn count(command: &mut Command, mut on_line: impl FnMut(&str)) -> Result<TestCount> {
+pub fn count(command: &mut Command, on_line: impl FnMut(&str)) -> Result<TestCount> {
+    count_within(STEP_LIMIT, command, on_line)
+}
+
+fn count_within(limit: Duration, command: &mut Command, mut on_line: impl FnMut(&str)) -> Result<TestCount> {
+    let deadline = Instant::now() + limit;
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("the command did not start")?;
-    let stdout = child.stdout.take().context("the command has no output")?;
+    let lines = lines_of(child.stdout.take().context("the command has no output")?);
     let mut tests = TestCount::default();
-    for line in BufReader::new(stdout).split(b'\n') {
-        let line = line?;
-        let line = String::from_utf8_lossy(&line);
-        on_line(&line);
-        if let Some(found) = result_in(&line) {
-            tests.add(found);
+    loop {
+        match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) => {
+                on_line(&line);
+                if let Some(found) = result_in(&line) {
+                    tests.add(found);
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                kill_tree(child.id());
+                child.wait()?;
+                bail!("it did not end within {} minutes", limit.as_secs().div_ceil(60));
+            }
         }
     }
     Ok(judge(tests, child.wait()?.success()))
+}
+
+/// The lines of an output, read on a thread of its own: a process that the command leaves behind may keep it open.
+fn lines_of(output: ChildStdout) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    lines
 }
 
 /// The test results in the whole output of a command.
@@ -95,6 +128,19 @@ mod tests {
             let expected = expected.map(|(passed, failed)| TestCount { passed, failed });
             assert_eq!(result_in(line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_fails() {
+        let begun = Instant::now();
+        let mut lines = Vec::new();
+        let script = "echo one; sleep 600 & sleep 600";
+        let counted = count_within(Duration::from_secs(1), Command::new("sh").args(["-c", script]), |line| {
+            lines.push(line.to_owned())
+        });
+        assert!(counted.is_err(), "{counted:?}");
+        assert_eq!(lines, ["one"]);
+        assert!(begun.elapsed() < Duration::from_secs(60));
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! Runs the steps of the tests and prints their results. One step may run in the background of others.
 
-use super::count::{TestCount, count_in};
+use super::count::{STEP_LIMIT, TestCount, count_in};
+use crate::interop::process::kill_tree;
 use anyhow::{Result, anyhow};
 use std::{
     collections::VecDeque,
     io::{self, Read as _, Seek as _, Write as _},
-    process::{Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{Mutex, PoisonError},
     thread::{self, JoinHandle},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// A command whose output is printed when it has ended.
@@ -142,11 +143,32 @@ fn run_quietly(step: QuietStep) -> StepOutcome {
 fn run_into_file(mut command: Command) -> Result<(String, bool)> {
     let mut file = tempfile::tempfile()?;
     let (output, errors) = (file.try_clone()?, file.try_clone()?);
-    let status = command.stdin(Stdio::null()).stdout(output).stderr(errors).status()?;
+    let mut child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn()?;
+    let success = match end_within(STEP_LIMIT, &mut child)? {
+        Some(status) => status.success(),
+        None => {
+            writeln!(file, "it did not end within {} minutes", STEP_LIMIT.as_secs() / 60)?;
+            false
+        }
+    };
     let mut bytes = Vec::new();
     file.rewind()?;
     file.read_to_end(&mut bytes)?;
-    Ok((String::from_utf8_lossy(&bytes).into_owned(), status.success()))
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), success))
+}
+
+/// Waits for a command; kills it with its descendants when the time is over.
+fn end_within(limit: Duration, child: &mut Child) -> Result<Option<ExitStatus>> {
+    let begun = Instant::now();
+    while begun.elapsed() < limit {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    kill_tree(child.id());
+    child.wait()?;
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -2,10 +2,13 @@
 
 use crate::world::{World, json, mode, words};
 use expect_test::expect;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const SECRET: &str = "hunter2-and-more";
@@ -336,7 +339,32 @@ fn in_locked_session(world: &World, script: &str) -> Output {
     command.args(["--", "/bin/sh", "-c", &script]).current_dir(world.path("work")).env_clear();
     command.env("HOME", world.path("")).env("XDG_RUNTIME_DIR", runtime).env("LANG", "C.UTF-8");
     command.env("PATH", format!("{}:/usr/bin:/bin", world.path("bin").display()));
-    command.env("TOOLBOOTH_LISTEN", "127.0.0.1:0").env("COLUMNS", "80").output().unwrap()
+    command.env("TOOLBOOTH_LISTEN", "127.0.0.1:0").env("COLUMNS", "80");
+    output_of_session(world, command)
+}
+
+/// The output of a session, whose processes end with it. A keyring that the bus has started may go on after its bus: it
+/// would keep a pipe open, so the output goes to files.
+fn output_of_session(world: &World, mut session: Command) -> Output {
+    let (stdout, stderr) = (world.path("session.out"), world.path("session.err"));
+    session.stdin(Stdio::null()).process_group(0);
+    session.stdout(fs::File::create(&stdout).unwrap()).stderr(fs::File::create(&stderr).unwrap());
+    let mut session = session.spawn().unwrap();
+    let group = Pid::from_raw(session.id().cast_signed());
+    let started = Instant::now();
+    let status = loop {
+        match session.try_wait().unwrap() {
+            Some(status) => break Some(status),
+            None if started.elapsed() > Duration::from_secs(120) => break None,
+            None => std::thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    let _ = killpg(group, Signal::SIGKILL);
+    let (stdout, stderr) = (fs::read(stdout).unwrap(), fs::read(stderr).unwrap());
+    let Some(status) = status else {
+        panic!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr))
+    };
+    Output { status, stdout, stderr }
 }
 
 /// The output of a script, which must not contain the secret.
