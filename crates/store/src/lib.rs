@@ -116,7 +116,11 @@ pub trait Store:
     /// Any known outcome replaces `Unknown`; `Unknown` never replaces a known one.
     async fn write_outcome(&self, outcome: CallOutcome) -> Result<(), StoreError>;
 
-    /// Records the outcome together with the call's audit entry: both are on disk when this returns.
+    /// Records the outcome together with the call's audit entry: both are on disk when this returns. The same outcome
+    /// again adds no second entry.
+    ///
+    /// This, [`Store::note_end`] and [`Store::audit`] record what has happened. If they fail because the disk is full or the
+    /// database does not answer, the store writes the record later, as long as this process runs.
     async fn settle(&self, outcome: CallOutcome, audit: Option<AuditEntry>) -> Result<(), StoreError>;
 
     /// Records, without waiting for the disk, that a call which may have side effects is about to be sent. The record

@@ -105,6 +105,8 @@ pub enum NonceUse {
 pub(crate) enum OutcomeWrite {
     /// It becomes the call's outcome.
     Write,
+    /// It is the stored outcome.
+    Repeat,
     /// The stored outcome stays; the new one adds nothing.
     Keep,
     /// It contradicts the stored outcome.
@@ -115,7 +117,7 @@ pub(crate) enum OutcomeWrite {
 pub(crate) fn outcome_write(present: Option<&CallOutcome>, arriving: &CallOutcome) -> OutcomeWrite {
     match present {
         None => OutcomeWrite::Write,
-        Some(present) if present == arriving => OutcomeWrite::Keep,
+        Some(present) if present == arriving => OutcomeWrite::Repeat,
         Some(_) if arriving.kind == OutcomeKind::Unknown => OutcomeWrite::Keep,
         Some(present) if present.kind == OutcomeKind::Unknown => OutcomeWrite::Write,
         Some(_) => OutcomeWrite::Conflict,

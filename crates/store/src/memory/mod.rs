@@ -181,7 +181,7 @@ impl Store for MemoryStore {
             let row = state.call(call_id).ok_or(StoreError::NoIntent { call_id })?;
             match outcome_write(row.outcome.as_ref(), &outcome) {
                 OutcomeWrite::Write => row.outcome = Some(outcome),
-                OutcomeWrite::Keep => {}
+                OutcomeWrite::Repeat | OutcomeWrite::Keep => {}
                 OutcomeWrite::Conflict => return Err(StoreError::Conflict { call_id }),
             }
             Ok(())
@@ -189,7 +189,10 @@ impl Store for MemoryStore {
     }
 
     async fn settle(&self, outcome: CallOutcome, audit: Option<AuditEntry>) -> Result<(), StoreError> {
-        self.audit_now(audit.into_iter().collect()).await?;
+        let call = outcome.call_id;
+        let is_stored = self
+            .with(|state| Ok(state.call(call).is_some_and(|row| row.outcome.as_ref() == Some(&outcome))))?;
+        self.audit_now(audit.filter(|_| !is_stored).into_iter().collect()).await?;
         self.write_outcome(outcome).await
     }
 

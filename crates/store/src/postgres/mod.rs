@@ -3,6 +3,7 @@
 
 mod database;
 mod dialect;
+mod late;
 mod listener;
 mod partitions;
 #[allow(clippy::duplicate_mod, reason = "one source for both databases: the types differ")]
@@ -116,7 +117,7 @@ impl PostgresStore {
 
     /// Commits an audit entry: a file on this machine would be lost with it.
     async fn note(&self, entry: AuditEntry) -> Result<(), StoreError> {
-        self.change(StoreChange::Audit(vec![entry])).await?;
+        self.change(StoreChange::Note(Box::new(entry))).await?;
         Ok(())
     }
 

@@ -62,6 +62,7 @@ pub(super) fn needs_turn(change: &StoreChange) -> bool {
             | StoreChange::Outcome { .. }
             | StoreChange::ForgetIntent { .. }
             | StoreChange::Audit(_)
+            | StoreChange::Note(_)
             | StoreChange::SendMail { .. }
     )
 }

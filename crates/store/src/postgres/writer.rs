@@ -5,6 +5,7 @@
 //! commit renews the lease of this gateway and has a number, by which a commit is found whose answer was lost.
 
 use super::database::{Database, is_transient, is_unanswered};
+use super::late::LateRecords;
 use super::rows::audit::{AuditAppender, chain_head};
 use super::rows::change::{ChangeEffect, ChangeResult, StoreChange};
 use super::rows::changes::write;
@@ -36,7 +37,8 @@ const RENEW: &str = "\
     VALUES (set_config('toolbooth.replica', $1, true), now() + interval '10 seconds', $2) \
     ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, commit_number = excluded.commit_number";
 const LOCK_END: &str = "SELECT seq, position, hash FROM audit_ends WHERE name = 'head' FOR UPDATE";
-const LAST_COMMIT: &str = "SELECT commit_number FROM replicas WHERE id = $1";
+// The lock waits for a commit that the database has not finished.
+const LAST_COMMIT: &str = "SELECT commit_number FROM replicas WHERE id = $1 FOR UPDATE";
 // Ended gateways are kept for a day, for inspection.
 const LEAVE: &str = "DELETE FROM replicas WHERE id = $1 OR lease_until < now() - interval '1 day'";
 
@@ -60,6 +62,7 @@ impl GroupWriter {
             ready: Some(connection),
             appender: AuditAppender::default(),
             commits: 0,
+            late: LateRecords::default(),
         };
         tokio::spawn(task.work(jobs));
         Self { queue }
@@ -94,6 +97,7 @@ struct GroupWriterTask {
     appender: AuditAppender,
     // The number of the last commit.
     commits: i64,
+    late: LateRecords,
 }
 
 /// The result of one attempt to write a group.
@@ -116,6 +120,7 @@ impl GroupWriterTask {
                 count = jobs.recv_many(&mut gathered, GROUP) => if count == 0 { break },
                 _ = heartbeat.tick() => {
                     self.renew().await;
+                    self.write_late().await;
                     continue;
                 }
             }
@@ -133,11 +138,12 @@ impl GroupWriterTask {
                     }
                 }
             }
-            let verdicts = self.commit(&changes).await;
+            let verdicts = self.commit(&changes, &PAUSES).await;
             for (answer, verdict) in answers.into_iter().zip(verdicts) {
                 // A caller that stopped waiting has dropped the answer, not the change.
                 let _ = answer.send(verdict);
             }
+            self.write_late().await;
         }
         self.leave().await;
         for done in closers {
@@ -154,13 +160,24 @@ impl GroupWriterTask {
         }
     }
 
+    /// Writes some of the records that could not be written before, if the database answers.
+    async fn write_late(&mut self) {
+        if self.ready.is_none() {
+            return;
+        }
+        let records = self.late.take(GROUP);
+        if !records.is_empty() {
+            self.commit(&records, &[]).await;
+        }
+    }
+
     /// Writes all changes of a group. If one of them is refused by the database, each is written alone, so that the
     /// others do not fail with it.
-    async fn commit(&mut self, changes: &[StoreChange]) -> Vec<ChangeResult> {
+    async fn commit(&mut self, changes: &[StoreChange], pauses: &[Duration]) -> Vec<ChangeResult> {
         if changes.iter().all(|change| matches!(change, StoreChange::Nothing)) {
             return changes.iter().map(|_| Ok(ChangeEffect::default())).collect();
         }
-        match self.commit_together(changes).await {
+        match self.commit_together(changes, pauses).await {
             Ok(verdicts) => verdicts,
             Err(error) if changes.len() == 1 || is_transient(&error) => {
                 let fault = self.database.fault(&error);
@@ -169,7 +186,7 @@ impl GroupWriterTask {
             Err(_) => {
                 let mut verdicts = Vec::with_capacity(changes.len());
                 for change in changes {
-                    let alone = self.commit_together(std::slice::from_ref(change)).await;
+                    let alone = self.commit_together(std::slice::from_ref(change), pauses).await;
                     verdicts.push(match alone.map(|mut verdicts| verdicts.pop()) {
                         Ok(verdict) => verdict.unwrap_or_else(|| Ok(ChangeEffect::default())),
                         Err(error) => Err(self.database.fault(&error)),
@@ -180,10 +197,15 @@ impl GroupWriterTask {
         }
     }
 
-    /// Writes all changes or none, again after a failure that may pass.
-    async fn commit_together(&mut self, changes: &[StoreChange]) -> Result<Vec<ChangeResult>, sqlx::Error> {
+    /// Writes all changes or none, again after each of these pauses if the failure may pass. What has happened is recorded
+    /// later if it cannot be recorded now.
+    async fn commit_together(
+        &mut self,
+        changes: &[StoreChange],
+        pauses: &[Duration],
+    ) -> Result<Vec<ChangeResult>, sqlx::Error> {
         self.commits += 1;
-        let mut pauses = PAUSES.into_iter();
+        let mut pauses = pauses.iter().copied();
         let mut unanswered = None;
         loop {
             let attempted = match unanswered.take() {
@@ -205,17 +227,24 @@ impl GroupWriterTask {
             // After a failed statement a transaction may still be open. A new connection has none.
             self.ready = None;
             self.appender = AuditAppender::default();
-            match pauses.next() {
-                Some(pause) if is_transient(&error) || unanswered.is_some() => sleep(pause).await,
-                _ => return Err(error),
+            if !is_transient(&error) && unanswered.is_none() {
+                return Err(error);
             }
+            let Some(pause) = pauses.next() else {
+                match unanswered {
+                    Some(_) => self.late.keep_in_doubt(changes, self.commits),
+                    None => self.late.keep(changes),
+                }
+                return Err(error);
+            };
+            sleep(pause).await;
         }
     }
 
     async fn attempt(&mut self, changes: &[StoreChange]) -> GroupAttempt {
         let mut connection = match self.ready.take() {
             Some(connection) => connection,
-            None => match self.database.connect_writer().await {
+            None => match self.connect().await {
                 Ok(connection) => connection,
                 Err(error) => return GroupAttempt::Failed(error),
             },
@@ -280,20 +309,46 @@ impl GroupWriterTask {
         Ok(())
     }
 
+    /// Opens a connection. Before the next commit it finds out whether the last one happened, if records depend on it.
+    async fn connect(&mut self) -> Result<PgConnection, sqlx::Error> {
+        let mut connection = self.database.connect_writer().await?;
+        if self.late.is_in_doubt() {
+            let last = last_commit(&mut connection, &self.replica).await?;
+            self.late.decide(last);
+        }
+        Ok(connection)
+    }
+
     /// Whether the last commit happened.
     async fn is_committed(&mut self) -> Result<bool, sqlx::Error> {
         let mut connection = self.database.connect_writer().await?;
-        let last = sqlx::query_scalar::<_, i64>(LAST_COMMIT).bind(self.replica.clone());
-        let last = last.fetch_optional(&mut connection).await?;
+        let last = last_commit(&mut connection, &self.replica).await?;
         self.ready = Some(connection);
         Ok(last == Some(self.commits))
     }
 
     async fn leave(mut self) {
+        if self.late.is_in_doubt() {
+            // A new connection finds out whether the last commit happened.
+            self.renew().await;
+        }
+        let records = self.late.take(usize::MAX);
+        if !records.is_empty() {
+            let verdicts = self.commit(&records, &PAUSES).await;
+            let lost = verdicts.iter().filter(|verdict| verdict.is_err()).count();
+            if lost > 0 {
+                tracing::error!(lost, "ends of calls could not be recorded before this gateway ended");
+            }
+        }
         let Some(mut connection) = self.ready.take() else { return };
         if let Err(error) = sqlx::query(LEAVE).bind(self.replica).execute(&mut connection).await {
             tracing::warn!(%error, "the lease of this gateway could not be given back");
         }
         let _ = connection.close().await;
     }
+}
+
+/// The number of the last commit of a gateway.
+async fn last_commit(connection: &mut PgConnection, replica: &str) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar(LAST_COMMIT).bind(replica.to_owned()).fetch_optional(connection).await
 }

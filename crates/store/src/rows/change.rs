@@ -47,6 +47,9 @@ pub(crate) enum StoreChange {
         call: Uuid,
         audit: Option<Box<AuditEntry>>,
     },
+    /// The audit entry of an event that has happened.
+    #[allow(dead_code, reason = "SQLite has such entries in its spool")]
+    Note(Box<AuditEntry>),
     RaiseClock(i64),
     CloseInterrupted {
         scope: SweepScope,
@@ -180,6 +183,14 @@ pub(crate) enum StoreChange {
     },
     /// Writes nothing; completes when all earlier changes are committed.
     Nothing,
+}
+
+impl StoreChange {
+    /// Whether it records something that has happened, such as the end of a call. If it cannot be written, it is written
+    /// later: the event does not become undone with the record.
+    pub(crate) fn is_of_past_event(&self) -> bool {
+        matches!(self, Self::Outcome { .. } | Self::ForgetIntent { .. } | Self::Note(_))
+    }
 }
 
 /// The effect of a change.

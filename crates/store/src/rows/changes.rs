@@ -26,6 +26,10 @@ pub(crate) async fn write(
             notes.extend(entries);
             return Ok(Ok(ChangeEffect::default()));
         }
+        StoreChange::Note(entry) => {
+            notes.push(*entry);
+            return Ok(Ok(ChangeEffect::default()));
+        }
         StoreChange::PurgeAudit { retention, now_ms } => {
             return appender.purge(connection, retention, now_ms).await;
         }
@@ -39,9 +43,11 @@ pub(crate) async fn write(
         }
         StoreChange::Intent(intent) => return write_intent(connection, intent).await,
         StoreChange::Outcome { outcome, audit } => {
-            // The call has ended, even if the journal refuses its outcome.
-            notes.extend(audit.map(|entry| *entry));
-            return write_outcome(connection, outcome).await;
+            let written = write_outcome(connection, outcome).await?;
+            // The call has ended, even if the journal refuses its outcome. An outcome that is stored already has its row.
+            let is_stored = matches!(written, Ok(OutcomeWrite::Repeat));
+            notes.extend(audit.filter(|_| !is_stored).map(|entry| *entry));
+            return Ok(written.map(|_| ChangeEffect::default()));
         }
         StoreChange::AddPage { table, page } => return transfer::add_page(connection, table, page).await,
         StoreChange::EndCopy => return transfer::end_copy(connection).await,
@@ -164,7 +170,7 @@ pub(crate) async fn write_intent(
 async fn write_outcome(
     connection: &mut DbConnection,
     outcome: CallOutcome,
-) -> Result<ChangeResult, sqlx::Error> {
+) -> Result<Result<OutcomeWrite, StoreError>, sqlx::Error> {
     let call_id = outcome.call_id;
     let query = sqlx::query(sql::WRITE_OUTCOME)
         .bind(call_id.to_string())
@@ -172,17 +178,17 @@ async fn write_outcome(
         .bind(outcome.at_ms)
         .bind(outcome.error_code.clone())
         .bind(outcome.duration_ms as i64);
-    let rows = query.execute(&mut *connection).await?.rows_affected();
-    if rows == 1 {
-        return Ok(Ok(ChangeEffect { rows, ..ChangeEffect::default() }));
+    if query.execute(&mut *connection).await?.rows_affected() == 1 {
+        return Ok(Ok(OutcomeWrite::Write));
     }
     let present = sqlx::query(sql::CALL).bind(call_id.to_string()).fetch_optional(connection).await?;
     Ok(match present.as_ref().map(read::call) {
         None => Err(StoreError::NoIntent { call_id }),
-        Some(Ok(row)) if outcome_write(row.outcome.as_ref(), &outcome) == OutcomeWrite::Keep => {
-            Ok(ChangeEffect::default())
-        }
-        Some(_) => Err(StoreError::Conflict { call_id }),
+        Some(Ok(row)) => match outcome_write(row.outcome.as_ref(), &outcome) {
+            kept @ (OutcomeWrite::Repeat | OutcomeWrite::Keep) => Ok(kept),
+            _ => Err(StoreError::Conflict { call_id }),
+        },
+        Some(Err(_)) => Err(StoreError::Conflict { call_id }),
     })
 }
 

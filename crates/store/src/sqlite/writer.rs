@@ -68,8 +68,14 @@ impl Writer {
             batch_full: Notify::new(),
             backlog: AtomicUsize::new(0),
         });
-        let task =
-            WriterTask { file, ready: Some(ready), backlog: Vec::new(), shared: shared.clone(), _lock: lock };
+        let task = WriterTask {
+            file,
+            ready: Some(ready),
+            backlog: Vec::new(),
+            late_outcomes: Vec::new(),
+            shared: shared.clone(),
+            _lock: lock,
+        };
         tokio::spawn(task.work(jobs));
         Self { queue, shared }
     }
@@ -204,6 +210,8 @@ struct WriterTask {
     ready: Option<WriterConnection>,
     // Audit entries without a waiting caller that could not be written yet.
     backlog: Vec<NumberedEntry>,
+    // Outcomes of calls that could not be written, and whose callers were told so.
+    late_outcomes: Vec<StoreChange>,
     shared: Arc<WriterShared>,
     // Held as long as this process may write.
     _lock: Lock,
@@ -265,6 +273,7 @@ impl WriterTask {
                 "audit entries could not be written; those in the spool are added at the next start"
             );
         }
+        self.save_late_outcomes().await;
         self.shared.spool.close();
         if let Some(ready) = self.ready.take() {
             discard(ready.connection).await;
@@ -286,6 +295,7 @@ impl WriterTask {
                 }
             }
         }
+        self.save_late_outcomes().await;
         let verdicts = self.attempt(&mut entries, changes).await;
         self.shared.backlog.store(self.backlog.len(), Ordering::Relaxed);
         verdicts
@@ -316,11 +326,17 @@ impl WriterTask {
                 }
             },
         };
-        let notes = entries.iter_mut().filter_map(|entry| match std::mem::take(entry) {
-            GroupItem::Note(note) => Some(note),
-            _ => None,
-        });
-        self.backlog.extend(notes);
+        for entry in entries {
+            match std::mem::take(entry) {
+                GroupItem::Note(note) => self.backlog.push(note),
+                GroupItem::StoreChange(change)
+                    if change.is_of_past_event() && self.late_outcomes.len() < BACKLOG =>
+                {
+                    self.late_outcomes.push(change);
+                }
+                _ => {}
+            }
+        }
         (0..changes).map(|_| Err(fault.clone())).collect()
     }
 
@@ -339,6 +355,25 @@ impl WriterTask {
             Err(error) => {
                 discard(ready.connection).await;
                 Err(self.file.fault(&error))
+            }
+        }
+    }
+
+    /// Writes the outcomes that could not be written before. What fails again is written later.
+    async fn save_late_outcomes(&mut self) {
+        if self.late_outcomes.is_empty() {
+            return;
+        }
+        let Ok(mut ready) = self.ready().await else { return };
+        let outcomes = std::mem::take(&mut self.late_outcomes);
+        let count = outcomes.len();
+        let mut group: Vec<GroupItem> = outcomes.into_iter().map(GroupItem::StoreChange).collect();
+        match write_group(&mut ready, &mut group, count).await {
+            Ok(_) => self.ready = Some(ready),
+            Err(error) => {
+                self.file.fault(&error);
+                discard(ready.connection).await;
+                self.late_outcomes = group.into_iter().filter_map(GroupItem::into_change).collect();
             }
         }
     }
@@ -373,6 +408,13 @@ impl GroupItem {
             Self::Note(_) | Self::Spent => None,
         }
     }
+
+    fn into_change(self) -> Option<StoreChange> {
+        match self {
+            Self::StoreChange(change) => Some(change),
+            _ => None,
+        }
+    }
 }
 
 /// Commits a group; returns the results of its changes, and the number of its last spooled entry.
@@ -395,7 +437,11 @@ async fn write_group(
             GroupItem::Spent => {}
             GroupItem::Refused(fault) => verdicts.push(Err(fault.clone())),
             GroupItem::StoreChange(change) => {
-                let change = std::mem::replace(change, StoreChange::Nothing);
+                // The item keeps an outcome, too.
+                let change = match change.is_of_past_event() {
+                    true => change.clone(),
+                    false => std::mem::replace(change, StoreChange::Nothing),
+                };
                 verdicts.push(write(&mut group, appender, change, &mut notes).await?);
             }
         }

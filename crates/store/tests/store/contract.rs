@@ -9,7 +9,7 @@ use crate::health::*;
 use crate::held::*;
 use crate::jobs::*;
 use crate::letters::*;
-use crate::sample::{discovery, intent, outcome, server};
+use crate::sample::{audited, discovery, intent, outcome, server};
 use crate::shared_records::*;
 use crate::tokens::*;
 use std::collections::HashSet;
@@ -74,6 +74,7 @@ contract! {
     a_repeated_intent_is_accepted_and_a_different_one_is_a_conflict
     the_first_known_outcome_is_final
     a_known_outcome_replaces_unknown
+    a_repeated_outcome_adds_no_second_audit_row
     an_outcome_needs_an_intent
     interrupted_calls_become_unknown
     the_clock_is_raised_and_a_wrong_time_is_replaced
@@ -222,6 +223,20 @@ async fn a_known_outcome_replaces_unknown(store: Shared) {
     }
     let calls = store.recent_calls(1).await.expect("read");
     assert_eq!(calls[0].outcome, Some(outcome(&intent, OutcomeKind::Failed)));
+}
+
+async fn a_repeated_outcome_adds_no_second_audit_row(store: Shared) {
+    let intent = intent(1);
+    store.write_intent(intent.clone()).await.expect("written");
+    let settle = |kind| store.settle(outcome(&intent, kind), Some(audited(6)));
+    let kinds = [OutcomeKind::Unknown, OutcomeKind::Done, OutcomeKind::Done];
+    for (kind, rows) in kinds.into_iter().zip([1, 2, 2]) {
+        settle(kind).await.expect("settled");
+        assert_eq!(store.verify_audit().await.expect("checked").rows, rows, "{kind:?}");
+    }
+    // The call has ended, although its outcome contradicts the stored one.
+    assert_eq!(code(settle(OutcomeKind::Cancelled).await), "store.conflict");
+    assert_eq!(store.verify_audit().await.expect("checked").rows, 3);
 }
 
 async fn an_outcome_needs_an_intent(store: Shared) {

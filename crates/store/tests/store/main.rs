@@ -17,6 +17,7 @@ mod health;
 mod held;
 mod jobs;
 mod keys;
+mod late_records;
 mod letters;
 mod postgres;
 mod power_cut;

@@ -36,6 +36,18 @@ impl Schema {
         format!("{}?options[search_path]={}", self.server, self.name).parse().expect("a URL")
     }
 
+    /// The URL of this schema with another address of the server.
+    pub fn url_at(&self, address: &str) -> StoreUrl {
+        let server = self.server.replacen(self.address(), address, 1);
+        format!("{server}?options[search_path]={}", self.name).parse().expect("a URL")
+    }
+
+    /// The address of the server.
+    pub fn address(&self) -> &str {
+        let (_, after_user) = self.server.rsplit_once('@').expect("a user");
+        after_user.split_once('/').expect("a database").0
+    }
+
     /// Runs a statement beside the stores.
     async fn run(&self, statement: &str) {
         let mut plain = PgConnection::connect(&self.server).await.expect("the server is there");

@@ -256,6 +256,12 @@ async fn writes_that_cannot_be_recorded_are_refused_and_reads_continue() {
         let (status, answer) =
             http.post_json("/tools/led_write_entry/call", r#"{"arguments":{"text":"after"}}"#).await;
         assert_eq!(status, 200, "{answer}");
+        // The rows of the calls whose result was withheld follow, one each.
+        let made = answered + withheld + 1;
+        let written =
+            poll(TEST_TIMEOUT, || async { (done(&calls(&http).await, "write_entry") >= made).then_some(()) });
+        assert!(written.await.is_some(), "{made} calls were made: {:?}", calls(&http).await);
+        assert_eq!(done(&calls(&http).await, "write_entry"), made);
         assert!(run(&home, &["audit", "verify"], None).status.success());
     }
 }
