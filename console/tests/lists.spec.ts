@@ -8,6 +8,8 @@ async function callTimes(gateway: Gateway, times: number, text: string) {
   for (let number = 0; number < times; number++) await gateway.call('demo_hash', { text: `${text} ${number}` });
 }
 
+/** The newest row of a call of `demo_hash`. A server that is down adds rows of its own. */
+const callRow = (page: Page, list: string) => page.getByRole('list', { name: list }).getByRole('listitem').filter({ hasText: 'demo_hash' }).first();
 const topRow = (page: Page, list: string) => page.getByRole('list', { name: list }).getByRole('listitem').first();
 
 for (const [name, path] of [['Calls', 'activity/calls'], ['Events', 'activity/events'], ['Audit log', 'activity/audit']] as const) {
@@ -16,7 +18,7 @@ for (const [name, path] of [['Calls', 'activity/calls'], ['Events', 'activity/ev
     await page.goto(gateway.console + path);
     const list = page.getByRole('list', { name });
     // The page opens with what has happened already.
-    await expect(topRow(page, name)).toContainText(/demo_hash/);
+    await expect(callRow(page, name)).toBeVisible();
     await expect(page.getByText('Live', { exact: true })).toBeVisible();
     await list.evaluate((element) => { element.scrollTop = 90; });
     const shown = await list.evaluate((element) => [...element.querySelectorAll('button')].map((row) => row.textContent));
@@ -43,7 +45,7 @@ test('a tab that becomes the reader of events continues after the last event', a
   await other.goto(`${gateway.console}activity/events`);
   await expect(other.getByText('Live', { exact: true })).toBeVisible();
   await callTimes(gateway, 1, 'first');
-  await expect(topRow(other, 'Events')).toContainText('demo_hash');
+  await expect(callRow(other, 'Events')).toBeVisible();
   const resumed = other.waitForRequest((request) => new URL(request.url()).pathname === '/events');
   await page.close();
   expect((await resumed).headers()['last-event-id']).toMatch(/.+/);

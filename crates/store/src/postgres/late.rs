@@ -39,6 +39,11 @@ impl LateRecords {
         self.in_doubt.is_some()
     }
 
+    /// Whether no record waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.in_doubt.is_none()
+    }
+
     /// Ends the doubt with the number of the last commit.
     pub(super) fn decide(&mut self, last_commit: Option<i64>) {
         if let Some(GroupInDoubt { commit, records }) = self.in_doubt.take()

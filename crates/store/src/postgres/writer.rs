@@ -14,7 +14,7 @@ use crate::StoreError;
 use sqlx::{Connection, PgConnection};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 /// The capacity of the queue; further callers wait for space.
 const QUEUE: usize = 4_096;
@@ -22,6 +22,8 @@ const QUEUE: usize = 4_096;
 const GROUP: usize = 500;
 /// How often the lease is renewed if nothing is written. It lasts for 10 s.
 const HEARTBEAT: Duration = Duration::from_secs(2);
+/// How long a gateway that ends tries to write what it could not write before.
+const LAST_WRITE: Duration = Duration::from_secs(5);
 /// The pauses before a group is written again, after a lost connection or a conflict with another transaction.
 const PAUSES: [Duration; 6] = [
     Duration::from_millis(20),
@@ -327,18 +329,21 @@ impl GroupWriterTask {
         Ok(last == Some(self.commits))
     }
 
-    async fn leave(mut self) {
+    /// Writes all records that could not be written before, if the database answers.
+    async fn write_all_late(&mut self) {
         if self.late.is_in_doubt() {
             // A new connection finds out whether the last commit happened.
             self.renew().await;
         }
         let records = self.late.take(usize::MAX);
         if !records.is_empty() {
-            let verdicts = self.commit(&records, &PAUSES).await;
-            let lost = verdicts.iter().filter(|verdict| verdict.is_err()).count();
-            if lost > 0 {
-                tracing::error!(lost, "ends of calls could not be recorded before this gateway ended");
-            }
+            self.commit(&records, &PAUSES).await;
+        }
+    }
+
+    async fn leave(mut self) {
+        if timeout(LAST_WRITE, self.write_all_late()).await.is_err() || !self.late.is_empty() {
+            tracing::error!("ends of calls could not be recorded before this gateway ended");
         }
         let Some(mut connection) = self.ready.take() else { return };
         if let Err(error) = sqlx::query(LEAVE).bind(self.replica).execute(&mut connection).await {
