@@ -101,6 +101,7 @@ impl TextChange {
 /// A lock on a folder of configuration files, which the gateway and its commands take for a change.
 pub struct FolderLock {
     _folder: Option<File>,
+    is_refused: bool,
 }
 
 impl FolderLock {
@@ -109,16 +110,22 @@ impl FolderLock {
     pub fn take(folder: &Path) -> Self {
         const TRIES: u32 = 40;
         const PAUSE: Duration = Duration::from_millis(50);
-        let folder = File::open(folder).ok().filter(|folder| {
-            (0..TRIES).any(|_| match folder.try_lock() {
-                Err(TryLockError::WouldBlock) => {
-                    std::thread::sleep(PAUSE);
-                    false
-                }
-                Ok(()) | Err(TryLockError::Error(_)) => true,
-            })
-        });
-        Self { _folder: folder }
+        let Ok(folder) = File::open(folder) else { return Self { _folder: None, is_refused: false } };
+        let is_free = |folder: &File| match folder.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                std::thread::sleep(PAUSE);
+                false
+            }
+            // Some file systems have no locks.
+            Ok(()) | Err(TryLockError::Error(_)) => true,
+        };
+        let is_refused = !(0..TRIES).any(|_| is_free(&folder));
+        Self { _folder: Some(folder), is_refused }
+    }
+
+    /// Whether another program holds the lock.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused
     }
 }
 

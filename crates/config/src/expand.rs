@@ -98,7 +98,8 @@ impl ExpandError {
                  `${{{name}:-...}}`"
             )),
             Self::Unopened(name) => Some(format!(
-                "`toolbooth secrets` shows the reason; `toolbooth secrets set {name}` stores it again"
+                "`toolbooth config check` shows the reason; if only this value is damaged, `toolbooth secrets set {name}` \
+                 stores it again"
             )),
             Self::Unclosed | Self::Name(_) => {
                 Some("write `${NAME}` or `${NAME:-default}`, and `$$` for a literal dollar sign".to_owned())

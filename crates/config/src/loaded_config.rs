@@ -126,6 +126,11 @@ impl LoadedConfig {
         servers
     }
 
+    /// Whether a setting other than the entries of servers refers to a variable.
+    pub fn settings_use(&self, variable: &str) -> bool {
+        expand::references_in(&self.merged).iter().any(|name| name == variable)
+    }
+
     /// Whether any finding is an error.
     pub fn has_errors(&self) -> bool {
         self.findings.iter().any(Finding::is_error)

@@ -249,7 +249,7 @@ impl<'de> Deserializer<'de> for &'de Node {
     type Error = ReadError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        self.visit(visitor).map_err(|error| error.at(self.mark))
+        self.visit(visitor).map_err(|error| self.as_written(error).at(self.mark))
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
@@ -321,7 +321,7 @@ impl<'de> Deserializer<'de> for &'de Node {
             Value::Text(text) => visitor.visit_enum(text.used().into_deserializer()),
             _ => Err(de::Error::invalid_type(self.unexpected(), &"a string")),
         }
-        .map_err(|error: ReadError| error.at(self.mark))
+        .map_err(|error: ReadError| self.as_written(error).at(self.mark))
     }
 
     serde::forward_to_deserialize_any! {
@@ -331,6 +331,19 @@ impl<'de> Deserializer<'de> for &'de Node {
 }
 
 impl Node {
+    /// The error with the text as it is written: the value of a variable may be a secret.
+    fn as_written(&self, mut error: ReadError) -> ReadError {
+        if let Value::Text(text) = &self.value
+            && text.is_expanded()
+            && !text.used().is_empty()
+            && let ReadErrorKind::UnknownWord { word: found, .. } | ReadErrorKind::Other(found) =
+                &mut error.kind
+        {
+            *found = found.replace(text.used(), text.shown());
+        }
+        error
+    }
+
     pub(crate) fn unexpected(&self) -> Unexpected<'_> {
         match &self.value {
             Value::Null => Unexpected::Unit,

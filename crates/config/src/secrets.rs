@@ -10,10 +10,22 @@ pub(crate) const HIDDEN: &str = "(hidden)";
 pub fn sounds_secret(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let words: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).collect();
-    let whole =
-        ["key", "token", "secret", "password", "passwd", "pass", "pat", "auth", "authorization", "cookie"];
-    words.iter().any(|word| whole.contains(word))
-        || ["apikey", "token", "secret", "password", "credential", "accesskey", "privatekey"]
+    let whole = [
+        "key",
+        "token",
+        "secret",
+        "password",
+        "passwd",
+        "pwd",
+        "pass",
+        "pat",
+        "auth",
+        "authorization",
+        "cookie",
+    ];
+    // The variable `PWD` alone is the working folder.
+    name != "PWD" && words.iter().any(|word| whole.contains(word))
+        || ["apikey", "token", "secret", "password", "passphrase", "credential", "accesskey", "privatekey"]
             .iter()
             .any(|part| lower.contains(part))
 }
@@ -38,7 +50,13 @@ pub fn looks_secret(value: &str) -> bool {
         "npm_",
         "Bearer ",
     ];
-    known.iter().any(|prefix| value.starts_with(prefix)) && value.len() >= 16
+    value.len() >= 16 && (known.iter().any(|prefix| value.starts_with(prefix)) || is_connection_string(value))
+}
+
+/// Whether a value is like `Server=x;AccountKey=...`: parts with names, one of which is the name of a secret.
+fn is_connection_string(value: &str) -> bool {
+    let mut parts = value.split(';').filter_map(|part| part.split_once('='));
+    value.contains(';') && parts.any(|(name, secret)| !secret.trim().is_empty() && sounds_secret(name.trim()))
 }
 
 /// Masks a literal secret. A secret from a variable is shown by the variable's name.
@@ -139,6 +157,9 @@ mod tests {
             ("X-API-Key", true),
             ("Authorization", true),
             ("DB_PASSWORD", true),
+            ("MYSQL_PWD", true),
+            ("PASSPHRASE", true),
+            ("PWD", false),
             ("KEYBOARD", false),
             ("PATH", false),
             ("MONKEY", false),
@@ -148,6 +169,8 @@ mod tests {
             assert_eq!(sounds_secret(name), secret, "{name}");
         }
         assert!(looks_secret("ghp_0123456789abcdef") && !looks_secret("sk-short") && !looks_secret("hello"));
+        assert!(looks_secret("Server=db;User Id=me;Pwd=hunter2"));
+        assert!(!looks_secret("Server=db;User Id=me;Port=5432") && !looks_secret("a=b;password=;c=dddddd"));
     }
 
     #[test]

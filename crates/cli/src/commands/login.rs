@@ -63,7 +63,7 @@ pub fn run(global: &GlobalOptions, arguments: &LoginArguments) -> CommandResult 
 
 /// Asks for the token without showing it; `None` after Ctrl+C.
 async fn ask(url: &str) -> Result<Option<String>, CommandFailure> {
-    let text = match read_secret(&format!("Token for {}: ", line(url))).await {
+    let text = match read_secret(&format!("Token for {}: ", line(url))).await? {
         HiddenInput::Line(text) => text,
         HiddenInput::Interrupted => return Ok(None),
     };

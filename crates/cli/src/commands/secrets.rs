@@ -3,7 +3,7 @@
 
 use super::in_runtime;
 use crate::exit::Exit;
-use crate::failure::{CommandFailure, CommandResult};
+use crate::failure::{CommandFailure, CommandResult, FaultReport};
 use crate::gateway;
 use crate::global_options::GlobalOptions;
 use crate::hidden_input::{HiddenInput, read_secret};
@@ -13,10 +13,10 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::json;
 use std::io::{IsTerminal, Read, stdin};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toolbooth_config::parse::dotenv::is_variable_name;
-use toolbooth_config::{LoadedConfig, Sources, ValueSealer, is_sealed, nearest};
+use toolbooth_config::{Finding, LoadedConfig, Sources, ValueSealer, is_sealed, nearest};
 use toolbooth_core::fault::Problem;
 
 /// The longest value, in bytes.
@@ -83,6 +83,13 @@ struct ListedSecret {
 
 /// Runs `toolbooth secrets`.
 pub fn run(global: &GlobalOptions, arguments: SecretsArguments) -> CommandResult {
+    if global.url.is_some() {
+        return Err(CommandFailure::misuse(
+            "secret.not-here",
+            "`toolbooth secrets` works with the files of this machine",
+            Some("leave out --url and TOOLBOOTH_URL"),
+        ));
+    }
     let sources = gateway::sources(global).map_err(CommandFailure::usage)?;
     let (files, key) = (SecretFiles::of(&sources), SecretsKey::of(&sources));
     let context = SecretsContext { global, sources, files, key };
@@ -125,6 +132,10 @@ impl SecretsContext<'_> {
             ]);
         }
         render::print(&table.draw(Paint::stdout()));
+        if secrets.iter().any(|secret| secret.unopened == Some(true)) {
+            render::print("\n`toolbooth config check` shows why values cannot be opened.\n");
+            return Ok(Exit::Ok);
+        }
         match place {
             Some(KeyPlace::Keyring) => render::print("\nTheir key is in the keyring.\n"),
             Some(KeyPlace::File) => {
@@ -138,6 +149,12 @@ impl SecretsContext<'_> {
     fn set(&self, name: &str) -> CommandResult {
         check_name(name)?;
         let Some(value) = read_value(name)? else { return Ok(Exit::Failed) };
+        // A new key could not open sealed values in files that the settings name.
+        if self.key.place().map_err(failed)?.is_none()
+            && let Some(finding) = self.loaded().and_then(|loaded| missing_key(&loaded))
+        {
+            return Err(finding);
+        }
         let sealed = self.key.seal(name, &value).map_err(CommandFailure::failed)?;
         let file = self.files.set(name, &sealed).map_err(failed)?;
         let loaded = self.loaded();
@@ -147,17 +164,15 @@ impl SecretsContext<'_> {
             return Ok(Exit::Ok);
         }
         let mut text = format!("Stored {name} in {}.\n", render::path(&file));
-        match servers.as_deref() {
+        let users = loaded.as_ref().map(|loaded| with_settings(loaded, name, servers.unwrap_or_default()));
+        match users.as_deref() {
             Some([]) => text.push_str(&format!("No server uses it yet: an entry uses it as ${{{name}}}.\n")),
-            Some(servers) => text.push_str(&format!("Used by {}.\n", line(&servers.join(", ")))),
+            Some(users) => text.push_str(&format!("Used by {}.\n", line(&users.join(", ")))),
             None => {}
         }
         render::print(&text);
-        if loaded.is_some_and(|loaded| loaded.variables.get(name) != Some(value.as_str())) {
-            let text = format!(
-                "`{name}` has another value in the environment or in a file named by --env-file or `env_file`, which \
-                 comes first"
-            );
+        if let Some(why) = loaded.and_then(|loaded| why_not_used(&loaded, name, &value, &file)) {
+            let text = render::wrap(&format!("this value is not used: {why}"), 9);
             render::complain(&format!("{}: {text}\n", Paint::stderr().tone(Tone::Warn, "warning")));
         }
         Ok(Exit::Ok)
@@ -177,9 +192,8 @@ impl SecretsContext<'_> {
         }
         let shown: Vec<String> = files.iter().map(|file| render::path(file)).collect();
         render::print(&format!("Removed {} from {}.\n", line(name), shown.join(" and ")));
-        if let Some(users) =
-            self.loaded().map(|loaded| users_of(&loaded, name)).filter(|users| !users.is_empty())
-        {
+        let users = |loaded: LoadedConfig| with_settings(&loaded, name, users_of(&loaded, name));
+        if let Some(users) = self.loaded().map(users).filter(|users| !users.is_empty()) {
             render::print(&format!("Still used by {}.\n", line(&users.join(", "))));
         }
         Ok(Exit::Ok)
@@ -227,6 +241,47 @@ fn listed(files: &[SecretFile], loaded: Option<&LoadedConfig>) -> Vec<ListedSecr
     }
     secrets.sort_by(|a, b| a.name.cmp(&b.name));
     secrets
+}
+
+/// The servers that use a variable, and the settings if they do.
+fn with_settings(loaded: &LoadedConfig, name: &str, mut servers: Vec<String>) -> Vec<String> {
+    if loaded.settings_use(name) {
+        servers.push("the settings".to_owned());
+    }
+    servers
+}
+
+/// The failure if a file that the settings name has sealed values without a key.
+fn missing_key(loaded: &LoadedConfig) -> Option<CommandFailure> {
+    let finding = loaded.findings.iter().find(|finding| finding.code == "secret.no-key")?;
+    let file = finding.file.as_deref().map(render::path).unwrap_or_default();
+    Some(CommandFailure::failed(FaultReport {
+        code: finding.code.to_owned(),
+        blame: "caller".to_owned(),
+        message: format!("{file} has sealed values, and their key is not on this machine"),
+        hint: Some(
+            "bring the key from the machine where they were sealed, or remove them from the file".to_owned(),
+        ),
+    }))
+}
+
+/// Why a stored value is not the value of its variable, if it is not.
+fn why_not_used(loaded: &LoadedConfig, name: &str, value: &str, file: &Path) -> Option<String> {
+    if loaded.variables.get(name) == Some(value) {
+        return None;
+    }
+    if std::env::var_os(name).is_some() {
+        return Some(format!("`{name}` has another value in the environment, which comes first"));
+    }
+    let is_of_file = |finding: &&Finding| finding.is_error() && finding.file.as_deref() == Some(file);
+    Some(match loaded.findings.iter().find(is_of_file) {
+        Some(finding) => line(&finding.message),
+        None => {
+            format!(
+                "`{name}` has another value in a file named by --env-file or `env_file`, which comes first"
+            )
+        }
+    })
 }
 
 fn users_of(loaded: &LoadedConfig, name: &str) -> Vec<String> {
@@ -290,7 +345,7 @@ fn read_value(name: &str) -> Result<Option<String>, CommandFailure> {
 fn read_line(name: &str) -> Result<HiddenInput, CommandFailure> {
     let mut line = HiddenInput::Interrupted;
     in_runtime(async {
-        line = read_secret(&format!("Value of {name}: ")).await;
+        line = read_secret(&format!("Value of {name}: ")).await?;
         Ok(Exit::Ok)
     })?;
     Ok(line)

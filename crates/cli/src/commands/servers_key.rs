@@ -89,7 +89,7 @@ async fn set(gateway: &GatewayHandle, global: &GlobalOptions, name: &str) -> Com
     if let Err(failure) = gateway.get(&path).await {
         return Err(suggest(gateway, failure, name).await);
     }
-    let key = match read_secret(&format!("Your key for {}: ", line(name))).await {
+    let key = match read_secret(&format!("Your key for {}: ", line(name))).await? {
         HiddenInput::Line(key) => key,
         HiddenInput::Interrupted => return Ok(Exit::Failed),
     };

@@ -174,6 +174,17 @@ pub fn path(path: &std::path::Path) -> String {
     line(&shown)
 }
 
+/// A path as a word of a shell command.
+pub fn shell_path(path: &std::path::Path) -> String {
+    let shown = self::path(path);
+    let is_plain = |c: char| c.is_alphanumeric() || "~/._-+=:,@%".contains(c);
+    match shown.chars().all(is_plain) {
+        true => shown,
+        // In quotes, a shell does not expand `~`.
+        false => format!("'{}'", line(&path.display().to_string()).replace('\'', r"'\''")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -27,8 +27,18 @@ pub enum SecretFault {
     OtherKey {
         /// The place.
         place: KeyPlace,
+        /// The file that names the key.
+        record: PathBuf,
     },
-    /// The key file or its record cannot be used.
+    /// The record of the key cannot be used.
+    #[error("{} cannot be used: {why}", render::path(path))]
+    KeyRecord {
+        /// The record.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// The key file cannot be used.
     #[error("{} cannot be used: {why}", render::path(path))]
     KeyFile {
         /// The file.
@@ -48,6 +58,9 @@ pub enum SecretFault {
         /// The name of the variable.
         name: String,
     },
+    /// A sealed value has the notation of a later version.
+    #[error("it was sealed by a later version of this program")]
+    LaterVersion,
     /// A secret with this name is not stored.
     #[error("the secret `{name}` is not stored")]
     Unknown {
@@ -63,12 +76,18 @@ pub enum SecretFault {
         why: &'static str,
     },
     /// A file with secrets cannot be read or written.
-    #[error("{} cannot be changed: {why}", render::path(path))]
+    #[error("{} cannot be used: {why}", render::path(path))]
     File {
         /// The file.
         path: PathBuf,
         /// The reason.
         why: String,
+    },
+    /// Another program has locked the folder of the files with secrets.
+    #[error("another program is changing the files in {}", render::path(folder))]
+    FilesBusy {
+        /// The folder.
+        folder: PathBuf,
     },
     /// Another command is storing or moving the key.
     #[error("another command is using the key for sealed values")]
@@ -91,13 +110,13 @@ impl Fault for SecretFault {
             Self::NoKey { .. } => "secret.no-key",
             Self::KeyLost { .. } => "secret.key-lost",
             Self::OtherKey { .. } => "secret.other-key",
-            Self::KeyFile { .. } => "secret.key-file",
+            Self::KeyFile { .. } | Self::KeyRecord { .. } => "secret.key-file",
             Self::Keyring { .. } => "secret.keyring",
-            Self::Unopened { .. } => "secret.unopened",
+            Self::Unopened { .. } | Self::LaterVersion => "secret.unopened",
             Self::Unknown { .. } => "secret.unknown",
             Self::BadValue { .. } => "secret.bad-value",
             Self::File { .. } => "secret.file",
-            Self::Busy => "secret.busy",
+            Self::Busy | Self::FilesBusy { .. } => "secret.busy",
             Self::NoRandomness => "secret.no-randomness",
         }
     }
@@ -121,23 +140,35 @@ impl Fault for SecretFault {
                  `toolbooth secrets remove NAME`, delete {}, and store them again",
                 render::path(record)
             ),
-            Self::OtherKey { .. } => "restore the right key from a backup".into(),
+            Self::OtherKey { record, .. } => format!(
+                "restore the right key from a backup; without it the values are lost: remove each with \
+                 `toolbooth secrets remove NAME`, delete {}, and store them again",
+                render::path(record)
+            ),
             Self::KeyFile { path, .. } => format!(
                 "it must be a file of your own that only you can read (`chmod 600 {}`); if it is damaged, restore it from a \
-                 backup",
-                render::path(path)
+                 backup; then `toolbooth reload`",
+                render::shell_path(path)
             ),
-            Self::Keyring { .. } => {
-                "unlock it or log in to the desktop; `toolbooth secrets move --to file`, run where the keyring works, moves \
-                 the key to a file"
+            Self::KeyRecord { .. } => {
+                "if the key is in its file, delete the record: the key is then used from there; else restore the record from \
+                 a backup"
                     .into()
             }
-            Self::Unopened { name } => format!("store it again with `toolbooth secrets set {name}`"),
+            Self::Keyring { .. } => {
+                "unlock it or log in to the desktop, and run `toolbooth reload`; `toolbooth secrets move --to file`, run where \
+                 the keyring works, moves the key to a file"
+                    .into()
+            }
+            Self::LaterVersion => "use the version of this program that sealed it, or a later one".into(),
+            Self::Unopened { name } => {
+                format!("store it again with `toolbooth secrets set {name}`, or in the file that has it")
+            }
             Self::Unknown { similar: Some(similar), .. } => format!("did you mean `{similar}`?"),
             Self::Unknown { .. } => "`toolbooth secrets` lists them".into(),
             Self::BadValue { .. } => return None,
             Self::File { .. } => "correct the file, or change it by hand".into(),
-            Self::Busy | Self::NoRandomness => "try again later".into(),
+            Self::FilesBusy { .. } | Self::Busy | Self::NoRandomness => "try again later".into(),
         })
     }
 }

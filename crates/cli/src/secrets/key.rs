@@ -20,7 +20,7 @@ use toolbooth_config::{SEALED_PREFIX, Sources, ValueSealer};
 use toolbooth_core::fault::Problem;
 use toolbooth_wire::state::Sealer;
 
-/// How long a failure to get the key is remembered: a load has many values, and a keyring may take its whole time limit.
+/// How long a failure of a keyring is remembered: a load has many values, and a keyring may take its whole time limit.
 const FAILURE_LIFE: Duration = Duration::from_secs(10);
 
 /// The key of the user's stored secrets.
@@ -86,7 +86,11 @@ impl SecretsKey {
             match key {
                 // A move does not change the key.
                 Ok(Some(key)) if is_same(key) || *before == record => return Ok(Some(key.clone())),
-                Err(fault) if *before == record && at.elapsed() < FAILURE_LIFE => return Err(fault.clone()),
+                Err(fault @ SecretFault::Keyring { .. })
+                    if *before == record && at.elapsed() < FAILURE_LIFE =>
+                {
+                    return Err(fault.clone());
+                }
                 _ => {}
             }
         }
@@ -105,7 +109,7 @@ impl SecretsKey {
         };
         match stored {
             Some(key) if key.fingerprint() == *fingerprint => Ok(Some(key)),
-            Some(_) => Err(SecretFault::OtherKey { place: *place }),
+            Some(_) => Err(SecretFault::OtherKey { place: *place, record: KeyRecord::path(&self.folder) }),
             None => Err(SecretFault::KeyLost { place: *place, record: KeyRecord::path(&self.folder) }),
         }
     }
@@ -191,7 +195,7 @@ impl SecretsKey {
         }
         match key_file::read(&self.folder)? {
             Some(stored) if stored == *key => Ok(()),
-            _ => Err(SecretFault::OtherKey { place }),
+            _ => Err(SecretFault::OtherKey { place, record: KeyRecord::path(&self.folder) }),
         }
     }
 
@@ -225,7 +229,7 @@ impl ValueSealer for SecretsKey {
 
     fn open(&self, name: &str, sealed: &str) -> Result<String, Problem> {
         let unopened = || SecretFault::Unopened { name: name.to_owned() };
-        let sealed = sealed.strip_prefix(SEALED_PREFIX).ok_or_else(unopened)?;
+        let sealed = sealed.strip_prefix(SEALED_PREFIX).ok_or(SecretFault::LaterVersion)?;
         let key = self.key()?.ok_or_else(|| SecretFault::NoKey { folder: self.folder.clone() })?;
         let value = Sealer::new(key.bytes()).open_stored(sealed, &context(name)).ok_or_else(unopened)?;
         Ok(String::from_utf8(value).map_err(|_| unopened())?)

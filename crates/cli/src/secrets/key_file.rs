@@ -64,9 +64,12 @@ pub fn read(folder: &Path) -> Result<Option<SealingKey>, SecretFault> {
     let path = path(folder);
     let bad = |why: &str| SecretFault::KeyFile { path: path.clone(), why: why.to_owned() };
     let mut options = OpenOptions::new();
-    let file = match options.read(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(&path) {
+    // A named pipe would wait for a writer.
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = match options.read(true).custom_flags(flags.bits()).open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(_) if path.is_symlink() => return Err(bad("it is a link")),
         Err(error) => return Err(bad(&error.to_string())),
     };
     let about = file.metadata().map_err(|error| bad(&error.to_string()))?;

@@ -35,8 +35,9 @@ impl KeyRecord {
     /// the place of the one that is in use.
     pub fn read(folder: &Path) -> Result<Option<Self>, SecretFault> {
         let path = Self::path(folder);
-        let bad = |why: String| SecretFault::KeyFile { path: path.clone(), why };
-        let text = match fs::read(&path) {
+        let bad = |why: String| SecretFault::KeyRecord { path: path.clone(), why };
+        let is_file = fs::metadata(&path).map(|about| about.is_file());
+        let text = match is_file.and_then(|is_file| if is_file { fs::read(&path) } else { Ok(Vec::new()) }) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(bad(error.to_string())),

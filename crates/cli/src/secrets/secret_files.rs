@@ -81,28 +81,49 @@ impl SecretFiles {
 /// Changes a file under the lock of its folder, if `edit` changes its variables. Returns whether it did.
 fn change(path: &Path, edit: impl FnOnce(&mut EnvDocument) -> bool) -> Result<bool, SecretFault> {
     let failed = |why: String| SecretFault::File { path: path.to_owned(), why };
-    let _lock = FolderLock::take(path.parent().unwrap_or(Path::new(".")));
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let lock = FolderLock::take(folder);
+    // Without the lock, a change that another command makes at the same time would be lost.
+    if lock.is_refused() {
+        return Err(SecretFault::FilesBusy { folder: folder.to_owned() });
+    }
     let mut document = read(path)?.unwrap_or_default();
     if !edit(&mut document) {
         return Ok(false);
     }
+    let text = document.text();
+    if text.len() as u64 > MAX_BYTES {
+        return Err(failed(format!("it would be larger than {} MiB", MAX_BYTES >> 20)));
+    }
     // Dotfiles are often links into a repository; the link must stay intact.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    edited_file::replace(&real, &document.text()).map_err(|error| failed(error.to_string()))?;
+    if fs::metadata(&real).is_ok_and(|about| about.permissions().readonly()) {
+        return Err(failed("it is read-only".into()));
+    }
+    edited_file::replace(&real, &text).map_err(|error| failed(error.to_string()))?;
     Ok(true)
 }
 
 /// Reads a file; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<EnvDocument>, SecretFault> {
     let failed = |why: String| SecretFault::File { path: path.to_owned(), why };
-    let file = match fs::File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error.to_string())),
+    // A named pipe would wait for a writer.
+    let about = match fs::metadata(path) {
+        Ok(about) => about,
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error.to_string())),
+        Err(_) if path.is_symlink() => {
+            return Err(failed("it is a link to a file that does not exist".into()));
+        }
+        Err(_) => return Ok(None),
     };
+    if !about.is_file() {
+        return Err(failed("it is not a regular file".into()));
+    }
+    let file = fs::File::open(path).map_err(|error| failed(error.to_string()))?;
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
-    EnvDocument::parse(path, &bytes)
-        .map(Some)
-        .map_err(|finding| failed(format!("line {}: {}", finding.line, finding.message)))
+    EnvDocument::parse(path, &bytes).map(Some).map_err(|finding| match finding.line {
+        0 => failed(finding.message),
+        line => failed(format!("line {line}: {}", finding.message)),
+    })
 }

@@ -252,7 +252,7 @@ fn the_environment_wins_over_a_stored_secret() {
     let output = command.output().unwrap();
     assert_not_shown(&output);
     let shown = world.shown(&output);
-    assert!(shown.contains("warning: `SH_TOKEN` has another value in the environment"), "{shown}");
+    assert!(shown.contains("warning: this value is not used: `SH_TOKEN` has another value"), "{shown}");
     let servers = world.command(&words("servers")).env("SH_TOKEN", "other").output().unwrap();
     assert!(servers.status.success());
     assert_eq!(world.read("seen"), "other");
@@ -300,6 +300,86 @@ fn a_running_gateway_uses_a_new_secret_at_once_and_does_not_log_it() {
     let mut found = Vec::new();
     files_with_secret(&world.path(""), &mut found);
     assert_eq!(found, ["seen"]);
+}
+
+#[test]
+fn nothing_is_stored_that_could_be_lost_or_not_read_again() {
+    let world = home();
+    set(&world, "SH_TOKEN", SECRET);
+    let before = world.read(SECRETS);
+    // Another program changes the files.
+    let folder = fs::File::open(world.path(".config/toolbooth")).unwrap();
+    folder.lock().unwrap();
+    assert_eq!(code_of(&world, "secrets set OTHER", SECRET), "secret.busy");
+    assert_eq!(code_of(&world, "secrets remove SH_TOKEN", ""), "secret.busy");
+    drop(folder);
+    assert_eq!(world.read(SECRETS), before);
+    // A file that is full, read-only, a link to nothing, or a pipe.
+    world.write(SECRETS, &format!("{before}#{}\n", "x".repeat((4 << 20) - before.len() - 20)));
+    assert_eq!(code_of(&world, "secrets set OTHER", SECRET), "secret.file");
+    assert_eq!(state_of(&world, "keyed"), "connected");
+    fs::set_permissions(world.path(SECRETS), PermissionsExt::from_mode(0o400)).unwrap();
+    assert_eq!(code_of(&world, "secrets remove SH_TOKEN", ""), "secret.file");
+    fs::remove_file(world.path(SECRETS)).unwrap();
+    std::os::unix::fs::symlink(world.path("nowhere"), world.path(SECRETS)).unwrap();
+    assert_eq!(code_of(&world, "secrets set OTHER", SECRET), "secret.file");
+    for file in [SECRETS, KEY, RECORD] {
+        let _ = fs::remove_file(world.path(file));
+        assert!(Command::new("mkfifo").arg(world.path(file)).status().unwrap().success());
+        let code = code_of(&world, "secrets set OTHER", SECRET);
+        assert!(["secret.file", "secret.key-file"].contains(&code.as_str()), "{file}: {code}");
+        world.screen("config check");
+    }
+}
+
+#[test]
+fn a_stored_value_that_is_not_used_is_reported_with_the_reason() {
+    let world = home();
+    set(&world, "OTHER", SECRET);
+    fs::set_permissions(world.path(SECRETS), PermissionsExt::from_mode(0o666)).unwrap();
+    let shown = world.short(&world.shown(&set(&world, "SH_TOKEN", SECRET)));
+    assert!(shown.contains("this value is not used: this configuration file is world-writable"), "{shown}");
+    fs::set_permissions(world.path(SECRETS), PermissionsExt::from_mode(0o600)).unwrap();
+    world.write(".config/toolbooth/toolbooth.toml", "[llm]\napi_key = \"${LLM_KEY}\"\n");
+    let shown = world.shown(&set(&world, "LLM_KEY", SECRET));
+    assert!(shown.contains("Used by the settings."), "{shown}");
+}
+
+#[test]
+fn a_new_key_is_not_made_while_a_file_of_the_settings_has_sealed_values() {
+    let world = home();
+    world.write("work/mine.env", "OTHER=sealed:v1:abcd\n");
+    world.write(
+        ".config/toolbooth/toolbooth.toml",
+        &format!("env_file = {:?}\n", world.path("work/mine.env")),
+    );
+    assert_eq!(code_of(&world, "secrets set SH_TOKEN", SECRET), "secret.no-key");
+    assert!(!world.path(KEY).exists() && !world.path(SECRETS).exists());
+}
+
+#[test]
+fn messages_show_a_variable_and_not_its_value() {
+    let world = home();
+    set(&world, "SH_TOKEN", SECRET);
+    let server = serde_json::json!({ "mcpServers": { "odd": { "command": "x", "type": "${SH_TOKEN}" } } });
+    world.write(".config/toolbooth/mcp.json", &server.to_string());
+    let check = world.run("config check");
+    assert_not_shown(&check);
+    let shown = world.shown(&check);
+    assert!(shown.contains("`${SH_TOKEN}` is not a valid value"), "{shown}");
+}
+
+#[test]
+fn a_repaired_key_is_used_at_once() {
+    let world = home();
+    set(&world, "SH_TOKEN", SECRET);
+    fs::set_permissions(world.path(KEY), PermissionsExt::from_mode(0o644)).unwrap();
+    assert!(world.run("start").status.success());
+    assert_eq!(state_of(&world, "keyed"), "config_error");
+    fs::set_permissions(world.path(KEY), PermissionsExt::from_mode(0o600)).unwrap();
+    assert!(world.run("reload").status.success());
+    wait_until("the server starts with the secret", || state_of(&world, "keyed") == "connected");
+    assert!(world.run("stop").status.success());
 }
 
 /// Whether the programs of a keyring are installed. In CI they must be.

@@ -246,3 +246,25 @@ fn input_typed_before_a_question_does_not_answer_it() {
     terminal.press("n\r");
     assert_eq!(terminal.ends(), Some(1), "not trusted");
 }
+
+#[test]
+fn a_secret_that_a_terminal_does_not_pass_on_whole_is_refused() {
+    let world = World::new(&[]);
+    let stored = ".config/toolbooth/secrets.env";
+    let long = format!("{}\r", "x".repeat(6_000));
+    for pasted in ["-----BEGIN KEY-----\rhunter2\r-----END KEY-----\r", &long] {
+        let mut terminal = TerminalCommand::at(&world, "secrets set PEM");
+        terminal.sees("Value of PEM: ");
+        terminal.press(pasted);
+        terminal.sees("error[usage.secret-line]");
+        assert!(!terminal.screen.lock().unwrap().contains("hunter2"));
+        assert_eq!(terminal.ends(), Some(2));
+        assert!(!world.path(stored).exists());
+    }
+    let mut terminal = TerminalCommand::at(&world, "secrets set PEM");
+    terminal.sees("Value of PEM: ");
+    terminal.press("hunter2\r");
+    terminal.sees("Stored PEM");
+    assert_eq!(terminal.ends(), Some(0));
+    assert!(world.path(stored).exists());
+}

@@ -90,16 +90,14 @@ impl ImportPlan {
         if !self.variables.is_empty() {
             files.insert(0, (self.env_file.clone(), self.variables_text()?));
         }
-        let step = ImportStep {
-            files: files
-                .iter()
-                .map(|(path, text)| FileBefore {
-                    path: path.clone(),
-                    content: std::fs::read_to_string(path).ok(),
-                    after: digest::of_bytes(text.as_bytes()),
-                })
-                .collect(),
+        let before = |(path, text): &(PathBuf, String)| {
+            let content = match *path == self.env_file {
+                true => self.sealed_variables()?.map(|document| document.text()),
+                false => std::fs::read_to_string(path).ok(),
+            };
+            Ok(FileBefore { path: path.clone(), content, after: digest::of_bytes(text.as_bytes()) })
         };
+        let step = ImportStep { files: files.iter().map(before).collect::<Result<_, ImportError>>()? };
         // Write the undo journal first, so that an interrupted import can be undone.
         let journal_path = self.target.with_file_name(JOURNAL);
         let mut journal = UndoJournal::read(&journal_path);
@@ -131,21 +129,37 @@ impl ImportPlan {
 
     /// The content of the file with variables. Those of earlier imports are kept, and sealed if they were not.
     fn variables_text(&self) -> Result<String, ImportError> {
-        let bytes = read_existing(&self.env_file)?.unwrap_or_default();
-        let mut document = EnvDocument::parse(&self.env_file, &bytes).map_err(ImportError::Unreadable)?;
-        let earlier = document.variables().filter(|(_, value)| !is_sealed(value));
-        let mut variables: BTreeMap<String, String> =
-            earlier.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let mut document = self.sealed_variables()?.unwrap_or_default();
         // A secret of another client that only looks sealed is sealed as well.
-        variables.extend(self.variables.clone());
-        for (name, value) in variables {
-            let value = match &self.sealer {
-                Some(sealer) => sealer.seal(&name, &value).map_err(ImportError::NotSealed)?,
-                None => value,
-            };
-            document.set(&name, &value);
-        }
+        self.set_sealed(&mut document, self.variables.clone())?;
         Ok(document.text())
+    }
+
+    /// The variables of earlier imports, all of them sealed; `None` if there are none. The undo journal has them in this form,
+    /// too: it must not keep secrets in plain text.
+    fn sealed_variables(&self) -> Result<Option<EnvDocument>, ImportError> {
+        let Some(bytes) = read_existing(&self.env_file)? else { return Ok(None) };
+        let mut document = EnvDocument::parse(&self.env_file, &bytes).map_err(ImportError::Unreadable)?;
+        let plain = document.variables().filter(|(_, value)| !is_sealed(value));
+        let plain = plain.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        self.set_sealed(&mut document, plain)?;
+        Ok(Some(document))
+    }
+
+    fn set_sealed(
+        &self,
+        document: &mut EnvDocument,
+        variables: BTreeMap<String, String>,
+    ) -> Result<(), ImportError> {
+        let Some(sealer) = &self.sealer else {
+            variables.iter().for_each(|(name, value)| document.set(name, value));
+            return Ok(());
+        };
+        for (name, value) in variables {
+            let sealed = sealer.seal(&name, &value).map_err(ImportError::NotSealed)?;
+            document.set(&name, &sealed);
+        }
+        Ok(())
     }
 }
 
@@ -210,12 +224,14 @@ pub fn undo(sources: &Sources) -> Result<UndoneImport, ImportError> {
 /// Writes a file atomically, readable only by its owner.
 fn write_private(path: &Path, text: &str) -> Result<(), ImportError> {
     let write = || -> std::io::Result<()> {
+        // Dotfiles are often links into a repository; the link must stay intact.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let folder = path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder)?;
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
-        file.persist(path)?;
+        file.persist(&path)?;
         Ok(())
     };
     write().map_err(|error| ImportError::Write { path: path.to_owned(), error })

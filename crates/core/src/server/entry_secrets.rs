@@ -50,8 +50,12 @@ impl ServerEntry {
             OutboundAuth::UserKey(_) => {}
         }
         found.extend(key);
-        let passwords: Vec<&str> = found.iter().filter_map(|text| password_of(text)).collect();
-        KnownSecrets::new(found.into_iter().chain(passwords))
+        let mut parts: Vec<&str> = found.iter().filter_map(|text| password_of(text)).collect();
+        if rule == SecretRule::Possible {
+            // Logs are masked line by line.
+            parts.extend(found.iter().filter(|text| text.contains('\n')).flat_map(|text| text.lines()));
+        }
+        KnownSecrets::new(found.into_iter().chain(parts))
     }
 }
 
@@ -116,6 +120,20 @@ mod tests {
             let shown = secrets.mask("correct-horse literal-token production bearer-credential");
             assert_eq!(shown, "[redacted] [redacted] production [redacted]");
         }
+    }
+
+    #[test]
+    fn each_line_of_a_long_secret_is_masked_in_logs() {
+        let mut entry = entry("db");
+        if let Transport::Stdio { env, .. } = &mut entry.transport {
+            let key = "-----BEGIN KEY-----\nAAAAline1secret\nBBBBline2secret\n-----END KEY-----";
+            env.insert("PRIVATE_KEY".into(), SecretText::expanded("${PEM}", key));
+        }
+        assert_eq!(entry.secrets().mask("key: AAAAline1secret"), "key: [redacted]");
+        assert_eq!(
+            entry.credentials().mask("AAAAline1secret\nBBBBline2secret"),
+            "AAAAline1secret\nBBBBline2secret"
+        );
     }
 
     // Otherwise `customers_list` would become `_redacted__list` if a variable is set to `customers`.
