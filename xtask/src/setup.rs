@@ -94,19 +94,23 @@ fn provide_programs() -> Result<()> {
 
 /// Installs Debian's Chromium if it can, for the tests of the console.
 pub fn provide_chromium() {
-    if runs(&["apt-get", "--version"])
-        && is_root()
-        && let Err(error) = install_packages(&["chromium"])
-    {
-        println!("notice: {error}");
-    }
+    provide("chromium");
 }
 
 /// Installs Debian's PostgreSQL if it can, for the tests of shared stores.
 pub fn provide_postgresql() {
+    provide("postgresql");
+}
+
+/// Installs Debian's LLVM if it can, whose program reads profiles.
+pub fn provide_profile_reader() {
+    provide("llvm-19");
+}
+
+fn provide(package: &str) {
     if runs(&["apt-get", "--version"])
         && is_root()
-        && let Err(error) = install_packages(&["postgresql"])
+        && let Err(error) = install_packages(&[package])
     {
         println!("notice: {error}");
     }

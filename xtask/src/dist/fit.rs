@@ -48,6 +48,18 @@ pub fn measure(profile: &Path, program: &Path) -> Result<ProfileFit> {
     Ok(fit)
 }
 
+/// Checks that a profile can be read here: the programs of older LLVMs do not know its format.
+pub fn check_reader(profile: &Path) -> Result<()> {
+    let reader = super::profile_reader()?;
+    output(Command::new(&reader).args(["show", "--topn=1"]).arg(profile)).map(drop).with_context(|| {
+        format!(
+            "{} does not read {}: run `rustup component add llvm-tools`, or install Debian's package llvm-19",
+            reader.display(),
+            profile.display()
+        )
+    })
+}
+
 fn compare(profile: &str, symbols: &str) -> ProfileFit {
     let defined: HashSet<&str> = symbols.lines().filter_map(|line| line.split(' ').next()).collect();
     let names: Vec<&str> = profile.lines().filter_map(function_name).collect();

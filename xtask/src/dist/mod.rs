@@ -7,7 +7,7 @@
 mod fit;
 mod sysroot;
 
-use crate::packages;
+use crate::{packages, setup};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,6 +25,11 @@ pub fn run(root: &Path, arguments: impl IntoIterator<Item = String>) -> Result<(
     let arguments: Vec<String> = arguments.into_iter().collect();
     ensure!(arguments.is_empty(), "usage: cargo xtask dist");
     let profile = root.join(PROFILE);
+    // Before the build, which takes half an hour.
+    if fit::check_reader(&profile).is_err() {
+        setup::provide_profile_reader();
+        fit::check_reader(&profile)?;
+    }
     let flags = format!("-Cprofile-use={} -Cllvm-args=-no-pgo-warn-mismatch", profile.display());
     let library = match OldLibrary::prepare(&root.join(".setup")) {
         Ok(library) => Some(library),
