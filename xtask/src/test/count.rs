@@ -63,7 +63,7 @@ fn count_within(limit: Duration, command: &mut Command, mut on_line: impl FnMut(
 
 /// The lines of an output, read on a thread of its own: a process that the command leaves behind may keep it open.
 fn lines_of(output: ChildStdout) -> Receiver<String> {
-    let (sender, lines) = mpsc::channel();
+    let (sender, lines) = mpsc::sync_channel(1024);
     thread::spawn(move || {
         for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
             if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {

@@ -174,20 +174,37 @@ pub fn path(path: &std::path::Path) -> String {
     line(&shown)
 }
 
+/// A word of a shell command, in quotes if necessary.
+pub fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%…".contains(c);
+    match word.chars().all(is_plain) && !word.is_empty() {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// A path as a word of a shell command.
 pub fn shell_path(path: &std::path::Path) -> String {
     let shown = self::path(path);
-    let is_plain = |c: char| c.is_alphanumeric() || "~/._-+=:,@%".contains(c);
-    match shown.chars().all(is_plain) {
+    let below_home = shown.strip_prefix("~/").unwrap_or(&shown);
+    match shell_word(below_home) == below_home {
         true => shown,
         // In quotes, a shell does not expand `~`.
-        false => format!("'{}'", line(&path.display().to_string()).replace('\'', r"'\''")),
+        false => shell_word(&line(&path.display().to_string())),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_are_quoted_for_a_shell_if_necessary() {
+        let cases = [("/a/b.key", "/a/b.key"), ("/a b/c", "'/a b/c'"), ("/it's", r"'/it'\''s'")];
+        for (path, expected) in cases {
+            assert_eq!(shell_path(std::path::Path::new(path)), expected);
+        }
+    }
 
     #[test]
     fn untrusted_text_is_sanitised() {

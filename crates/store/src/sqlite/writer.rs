@@ -274,6 +274,12 @@ impl WriterTask {
             );
         }
         self.save_late_outcomes().await;
+        if !self.late_outcomes.is_empty() {
+            tracing::error!(
+                outcomes = self.late_outcomes.len(),
+                "outcomes of calls could not be written; the next start records these calls as `unknown`"
+            );
+        }
         self.shared.spool.close();
         if let Some(ready) = self.ready.take() {
             discard(ready.connection).await;

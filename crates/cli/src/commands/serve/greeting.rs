@@ -41,7 +41,8 @@ impl Invocation {
     /// A command line for a shell.
     fn command(&self, words: &str) -> String {
         let named = self.arguments.split_last().map_or(&[][..], |(_, named)| named);
-        let all: Vec<String> = std::iter::once(&self.program).chain(named).map(|word| quoted(word)).collect();
+        let all: Vec<String> =
+            std::iter::once(&self.program).chain(named).map(|word| render::shell_word(word)).collect();
         format!("{} {words}", all.join(" "))
     }
 
@@ -68,15 +69,6 @@ fn shown(word: &str) -> String {
             format!("{key}=…")
         }
         _ => word.to_owned(),
-    }
-}
-
-/// Quotes a word for a shell if necessary.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%…".contains(c);
-    match word.chars().all(plain) && !word.is_empty() {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 
