@@ -16,6 +16,7 @@ use crate::events::EventRing;
 use crate::server_table::{ManagedServer, ServerTable, ServersByName};
 use crate::shared_state::SharedState;
 use arc_swap::ArcSwapOption;
+use std::num::NonZero;
 use std::sync::{Arc, Weak};
 use tokio::sync::{Mutex, Semaphore, mpsc};
 use toolbooth_core::clock::Clock;
@@ -26,8 +27,9 @@ use toolbooth_upstream::{ServerEvent, ServerState, Supervised, SupervisorContext
 
 /// The maximum number of servers that connect at the same time.
 const CONNECT_AT_ONCE: usize = 64;
-/// The maximum number of commands among them.
-const START_AT_ONCE: usize = 16;
+/// The maximum number of commands among them, for each processor core. A command often needs a second of a core until it
+/// answers, and half a minute is the default of `connect_timeout`.
+const START_AT_ONCE_PER_CORE: usize = 8;
 /// The number of events of servers that wait to be passed on.
 const EVENT_BACKLOG: usize = 1024;
 
@@ -43,6 +45,12 @@ pub struct Servers {
     wanted_headers: ArcSwapOption<Vec<String>>,
     /// Held during a reload, so that reloads run one at a time.
     applying: Mutex<()>,
+}
+
+/// The maximum number of commands that start at the same time.
+fn start_at_once() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    (cores * START_AT_ONCE_PER_CORE).min(CONNECT_AT_ONCE)
 }
 
 impl std::fmt::Debug for Servers {
@@ -64,7 +72,7 @@ impl Servers {
             open_context: Arc::new(open_context),
             events: sender,
             slots: Arc::new(Semaphore::new(CONNECT_AT_ONCE)),
-            process_slots: Arc::new(Semaphore::new(START_AT_ONCE)),
+            process_slots: Arc::new(Semaphore::new(start_at_once())),
         };
         let servers = Arc::new(Self {
             clock: shared.clock.clone(),
