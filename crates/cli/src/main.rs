@@ -31,7 +31,7 @@ mod hidden_input;
 mod install_method;
 mod interrupts;
 mod jq_worker;
-mod masking;
+mod known_secrets;
 mod progress;
 mod project_notice;
 mod prompter;

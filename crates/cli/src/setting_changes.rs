@@ -69,6 +69,7 @@ pub fn waiting_for_restart(started: &Settings, now: &Settings) -> Vec<&'static s
         live: [result_tokens, calls_per_minute, runtime_seconds, cost, artifacts, artifact_bytes, queue]
     );
     let events = differing!(EventSettings, &started.events, &now.events,
+        // In two parts, because `events.` is also an area of fault codes: the test of their pages would take this for a code.
         fixed: { ring => concat!("events.", "ring") },
         live: [webhooks]
     );

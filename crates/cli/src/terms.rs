@@ -2,7 +2,7 @@
 
 use crate::call_hooks;
 use crate::chat_models;
-use crate::masking::known_secrets;
+use crate::known_secrets::known_secrets;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use toolbooth_config::settings::{
@@ -262,4 +262,41 @@ fn rule(rule: &RuleSettings) -> Result<policy::Rule, policy::RuleFault> {
         side_effects: rule.tools.side_effects.clone(),
     };
     policy::Rule::new(subject, tools, rule.arguments.clone(), effect, rule.reason.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The defaults stand twice, because the engine does not know the configuration.
+    #[test]
+    fn default_settings_give_default_terms() {
+        let shown = |terms: &Terms| {
+            let Terms {
+                policies: _,
+                expires,
+                wait,
+                approvers,
+                audit_scope,
+                results,
+                letters,
+                sampler,
+                chat,
+                routing,
+                min_quality,
+                tenancy,
+                gate,
+                exposure,
+                encoder,
+                hooks: _,
+                secrets: _,
+            } = terms;
+            let times = (expires, wait, approvers, audit_scope);
+            let parts = (results, letters, sampler.is_some(), chat.is_some(), routing);
+            let lists = (min_quality, tenancy, gate, exposure, encoder.is_some());
+            format!("{:#?}", (times, parts, lists))
+        };
+        let of_settings = terms(&Settings::default()).unwrap_or_else(|problem| panic!("{problem:?}"));
+        assert_eq!(shown(&of_settings), shown(&Terms::default()));
+    }
 }

@@ -305,6 +305,7 @@ fn blobs_fault(url: &str) -> Option<Finding> {
     })
 }
 
+/// Enforces the ranges of numbers. The same ranges are attributes of the settings, so that editors show them.
 fn ranges(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {
     let ranges = [
         (["exposure", "max_tools_per_search"], u64::from(settings.exposure.max_tools_per_search), 1, 50),
@@ -320,6 +321,7 @@ fn ranges(context: &mut LoadContext<'_>, merged: &Node, settings: &Settings) {
         (["access_log", "max_bytes"], settings.access_log.max_bytes, 1 << 16, 1 << 40),
         (["limits", "body_bytes"], settings.limits.body_bytes, 1024, 1 << 32),
         (["limits", "upstream_bytes"], settings.limits.upstream_bytes, 1024, 1 << 32),
+        (["results", "recent_bytes"], settings.results.recent_bytes, 0, 1 << 30),
     ];
     for (path, value, low, high) in ranges {
         if !(low..=high).contains(&value) {

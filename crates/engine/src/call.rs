@@ -2,24 +2,27 @@
 //!
 //! Every call passes ten stages in this order:
 //!
-//! | stage | what it does | code |
+//! | stage | what it does | code (`core` and `server` are crates; `engine/src` is left out) |
 //! |---|---|---|
-//! | 1 identify | finds out who calls | `server/identify`, before the call gets here |
-//! | 2 resolve | finds the tool among those that the caller may see | `core/call` |
-//! | 3 authorise | checks that the caller may use the tool; also for tools behind a manifest tool, which are not found by name | `core/call` |
-//! | 4 draft | checks the arguments against the tool's schema | `core/call` |
-//! | 5 judge | applies the operator's policies: run, ask a person, queue in a plan, refuse, or hide the tool; asks the operator's hooks | `core/call`, `approvals`, `call/hooking.rs` |
-//! | 6 seal | adds what only the gateway supplies: identity, `_mcp_data`, file URLs, idempotency keys; charges the caller's allowance; notes the intent | `core/call`, `call/seal.rs`, `call/allowance.rs` |
-//! | 7 route | chooses the tool's server or its list of providers | `core/call`, `routing` |
+//! | 1 identify | finds out who calls | `server/src/identify`, before the call gets here |
+//! | 2 resolve | finds the tool among those that the caller may see | `core/src/call/resolve.rs` |
+//! | 3 authorise | checks that the caller may use the tool; also for tools behind a manifest tool, which are not found by name | `core/src/call/authorise.rs` |
+//! | 4 draft | checks the arguments against the tool's schema | `core/src/call/draft.rs` |
+//! | 5 judge | applies the operator's policies: run, ask a person, queue in a plan, refuse, or hide the tool; asks the operator's hooks | `core/src/call/policy`, `approvals`, `call/hooking.rs` |
+//! | 6 seal | adds what only the gateway supplies: identity, `_mcp_data`, file URLs, idempotency keys; charges the caller's allowance; stores the intent | `core/src/call/seal.rs`, `call/seal.rs`, `call/allowance.rs`, `call/record.rs` |
+//! | 7 route | chooses the tool's server or its list of providers | `core/src/call/route.rs`, `routing` |
 //! | 8 dispatch | sends the call, with one deadline over all retries | `call/dispatch.rs`, `call/attempt.rs`, `call/serving` |
 //! | 9 shape | stores files of the result, applies the token budget, and asks the operator's hooks | `call/shape.rs`, `call/hooking.rs` |
 //! | 10 record | writes the audit row, metrics, health and dead letter | `call/record.rs`, `call/record/close.rs` |
 //!
+//! The record of a call says when each stage began. There, the time that a person takes to decide is a stage of its own,
+//! `ask`, and identify is left out, because it ends before the record begins.
+//!
 //! Stages 2 to 6 consume the value of the stage before them, and dispatch accepts only a `Sealed`. So the compiler
 //! enforces the order: a call that was not judged cannot be sealed, and an unsealed call cannot be sent. If a person
 //! has to approve a call, the approved call starts again at stage 2 and carries the approval. If a tool of a server serves a
-//! manifest tool, stages 3 to 6 run again for that tool inside stage 8 (`call/serving/serve.rs`). Its questions are asked
-//! separately, unless the manifest tool only overrides that same tool: then stage 5 has asked them already.
+//! manifest tool, stages 3 to 6 run again for that tool inside stage 8 (`call/serving/serve.rs`). A person is asked about that
+//! tool separately, unless the manifest tool only overrides it: then stage 5 has asked already.
 //!
 //! The stages use the parts of the engine (catalog, approvals, files and so on), which `CallPipeline` holds.
 //!
@@ -124,7 +127,7 @@ impl CallPipeline {
         pin!(record.close(answer)).await
     }
 
-    /// Runs stages 2 to 9. The caller of this function runs stage 10, `CallRecord::close`, however they end.
+    /// Runs stages 2 to 9. `call` runs stage 10, `CallRecord::close`, however they end.
     async fn run_stages(
         &self,
         request: CallRequest,

@@ -16,7 +16,7 @@ const CLIENTS: [(&str, &str); 7] = [
     ("cursor", "cursor"),
     ("vscode", "vscode"),
     ("claude-desktop", "claude-desktop"),
-    ("gemini-cli", "gemini-cli"),
+    ("gemini-cli", "gemini"),
     ("unknown", "other clients"),
 ];
 

@@ -19,8 +19,10 @@ pub struct LimitSettings {
     #[schemars(with = "crate::fields::Time")]
     pub max_call_seconds: Duration,
     /// The maximum size of a request body.
+    #[schemars(range(min = 1024, max = 4_294_967_296_u64))]
     pub body_bytes: u64,
     /// The maximum size of a message from a server.
+    #[schemars(range(min = 1024, max = 4_294_967_296_u64))]
     pub upstream_bytes: u64,
     /// The maximum number of calls per caller and minute. Default: no limit.
     pub calls_per_minute: Option<u32>,

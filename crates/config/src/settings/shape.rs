@@ -218,6 +218,7 @@ pub struct RetrySettings {
     #[schemars(with = "crate::fields::Time")]
     pub base: Duration,
     /// The factor by which the delay grows after each attempt.
+    #[schemars(range(min = 1.0, max = 100.0))]
     pub factor: f64,
     /// The maximum delay.
     #[serde(with = "seconds")]

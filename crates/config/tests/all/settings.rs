@@ -2,6 +2,7 @@
 
 use crate::world::World;
 use expect_test::expect;
+use serde_json::{Value, json};
 use toolbooth_config::Settings;
 
 /// One line per section.
@@ -330,4 +331,49 @@ fn errors_in_protective_settings_stop_the_load() {
         1 | deny_tools = 5
           |              ^ expected a string
     "#]].assert_eq(&all);
+}
+
+/// The schema, which editors use, and the checks of a load give the same ranges. A number without a range accepts every
+/// value of its type.
+#[test]
+fn ranges_of_numbers_are_in_the_schema_and_are_enforced() {
+    let schema = toolbooth_config::schema();
+    let out_of_range = |section: &str, field: &str, value: &Value| {
+        let world = World::config("work/toolbooth.json", &json!({ section: { field: value } }).to_string());
+        match world.load() {
+            Ok(loaded) => loaded.findings.iter().any(|finding| finding.code == "config.out-of-range"),
+            Err(failure) => failure.to_string().contains("must be from"),
+        }
+    };
+    let mut ranges = 0;
+    for (section, about) in schema["properties"].as_object().unwrap() {
+        let name = about["$ref"].as_str().and_then(|reference| reference.strip_prefix("#/$defs/"));
+        let Some(fields) = name.and_then(|name| schema["$defs"][name]["properties"].as_object()) else {
+            continue;
+        };
+        for (field, about) in fields {
+            let highest = match about["format"].as_str() {
+                Some("uint8") => u64::from(u8::MAX),
+                Some("uint32") => u64::from(u32::MAX),
+                Some("uint64") => i64::MAX.unsigned_abs(),
+                Some("double") => 1 << 40,
+                _ => continue,
+            };
+            let bound = |key: &str| about[key].as_f64();
+            let is_bounded = about.get("maximum").is_some();
+            let check = |value: Value, expected: bool| {
+                assert_eq!(out_of_range(section, field, &value), expected, "{section}.{field} = {value}");
+            };
+            check(json!(highest), is_bounded && bound("maximum") < Some(highest as f64));
+            if let (Some(low), Some(high)) = (bound("minimum"), bound("maximum")) {
+                ranges += 1;
+                check(json!(high as u64), false);
+                check(json!(low as u64), false);
+                if low >= 1.0 {
+                    check(json!(low as u64 - 1), true);
+                }
+            }
+        }
+    }
+    assert!(ranges >= 8, "{ranges} ranges were found in the schema");
 }

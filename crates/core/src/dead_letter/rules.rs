@@ -25,7 +25,8 @@ pub fn replaying_of(tool: &Tool) -> ReplayMode {
     }
 }
 
-/// When a letter that was replayed `replays` times is replayed automatically; never after `max_replays`.
+/// The backoff of a dead letter: when one that was replayed `replays` times is replayed automatically. Never after
+/// `max_replays`.
 ///
 /// `chance`, from 0 to 1, delays it by up to a tenth, so that letters of the same time are not all replayed at once.
 pub fn next_retry_ms(

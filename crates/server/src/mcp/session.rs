@@ -17,7 +17,7 @@ use toolbooth_core::name_map::NameMap;
 use toolbooth_wire::{Id, Revision, RpcError};
 
 /// How long an idle session is kept.
-const IDLE_LIMIT: Duration = Duration::from_secs(3600);
+const LEGACY_SESSION_IDLE: Duration = Duration::from_secs(3600);
 
 /// One legacy client's session.
 #[derive(Debug)]
@@ -367,7 +367,8 @@ impl Sessions {
     /// Ends idle sessions.
     pub fn sweep(&self) -> Vec<Arc<LegacySession>> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        let idle = |session: &LegacySession| session.idle_for() > IDLE_LIMIT && !session.has_stream();
+        let idle =
+            |session: &LegacySession| session.idle_for() > LEGACY_SESSION_IDLE && !session.has_stream();
         let gone: Vec<Arc<LegacySession>> =
             open.by_id.values().filter(|session| idle(session)).cloned().collect();
         for session in &gone {

@@ -42,7 +42,7 @@ pub struct UpArguments {
     #[arg(long)]
     dry_run: bool,
     /// Do it without a prompt; the servers that are shown count as trusted.
-    #[arg(long, conflicts_with_all = ["dry_run", "undo"])]
+    #[arg(long, conflicts_with = "dry_run")]
     yes: bool,
     /// Undo everything that `toolbooth up` did.
     #[arg(long)]
