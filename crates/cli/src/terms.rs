@@ -268,7 +268,7 @@ fn rule(rule: &RuleSettings) -> Result<policy::Rule, policy::RuleFault> {
 mod tests {
     use super::*;
 
-    /// The defaults stand twice, because the engine does not know the configuration.
+    /// The defaults are written twice, because the engine does not know the configuration.
     #[test]
     fn default_settings_give_default_terms() {
         let shown = |terms: &Terms| {
