@@ -118,3 +118,23 @@ pub fn profile_reader() -> Result<PathBuf> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The level of the binary's own package is the level of the optimisation of the whole program. At "s", results of
+    /// 1 MiB cost twice as much, because no loop uses vector instructions.
+    #[test]
+    fn the_whole_program_is_optimised_for_speed() -> Result<()> {
+        let text = include_str!("../../../Cargo.toml");
+        let (_, dist) = text.split_once("[profile.dist]\n").context("the profile `dist` is missing")?;
+        let (settings, entries) = dist.split_once("\n[").context("it has no entries of packages")?;
+        ensure!(settings.contains("opt-level = 3") && settings.contains("lto = \"fat\""), "{settings}");
+        ensure!(
+            !entries.contains("profile.dist.package.toolbooth]"),
+            "the binary must stay at the level of `dist`"
+        );
+        Ok(())
+    }
+}
