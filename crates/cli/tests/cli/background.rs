@@ -45,8 +45,8 @@ fn start_says_what_clients_will_see() {
             Clients will see:
               claude-code, codex, cursor, vscode: all 2 tools (the client defers tools on
                 its own)
-              claude-desktop, gemini, other clients: all 2 tools (all definitions fit
-                into `exposure.tool_tokens` (10000))
+              claude-desktop, gemini, other clients: all 2 tools (all definitions fit into
+                `exposure.tool_tokens` (10000))
 
             `toolbooth connect CLIENT` connects a client, `toolbooth servers add` adds
             a server, `toolbooth stop` stops the gateway.
